@@ -1,0 +1,1 @@
+"""Assent: the human checkpoint for AI agents."""

@@ -1,0 +1,155 @@
+"""Every error that Assent raises on purpose: one root, names for situations, messages that say what to do next.
+
+Messages never contain a payload value; ids travel as attributes.
+"""
+
+from datetime import datetime
+
+
+class AssentError(Exception):
+    """The root of all of them."""
+
+
+class Parked(BaseException):  # noqa: N818
+    """The action waits for a person; the caller should stop here and come back.
+
+    A `BaseException`, so that an `except Exception` in an agent loop cannot swallow the pause.
+    """
+
+    def __init__(self, request_id: str, code: str, says: str = "") -> None:
+        self.request_id, self.code, self.says = request_id, code, says
+        super().__init__(
+            f"request {code} waits for a person; stop here, and call again with the same key "
+            f"or `gate.resume({request_id!r})` once it is decided"
+        )
+
+
+class Denied(AssentError):
+    """A person said no, or nobody answered in time. `reason` and `next_step` are for the agent."""
+
+    def __init__(self, message: str, *, request_id: str, code: str, reason: str, next_step: str, state: str) -> None:
+        self.request_id, self.code, self.reason, self.next_step, self.state = request_id, code, reason, next_step, state
+        super().__init__(message)
+
+
+class Refused(Denied):
+    """Policy forbids the action; nobody was asked."""
+
+
+class SentBack(Denied):
+    """A person sent the draft back with instructions (in `reason`): revise it and propose again."""
+
+
+class ActionFailed(AssentError):
+    """The action was allowed and ran, and ended in an error (for calls that ran elsewhere)."""
+
+    def __init__(self, message: str, *, request_id: str, code: str, error: str) -> None:
+        self.request_id, self.code, self.error = request_id, code, error
+        super().__init__(message)
+
+
+class OutcomeUnknown(AssentError):
+    """The process that ran the action vanished between intent and result; it is not retried blindly."""
+
+    def __init__(self, request_id: str, code: str) -> None:
+        self.request_id, self.code = request_id, code
+        super().__init__(
+            f"the outcome of request {code} is unknown: it was started and its result was never recorded; "
+            f"look at the outside world, then `assent reconcile {code} done|failed`"
+        )
+
+
+class Conflict(AssentError):
+    """Somebody or something was faster. The message says who, what and when."""
+
+    def __init__(self, message: str, *, request_id: str, code: str, state: str) -> None:
+        self.request_id, self.code, self.state = request_id, code, state
+        super().__init__(message)
+
+
+class AlreadyDecided(Conflict):
+    """The first decision won; this one came later."""
+
+    def __init__(self, message: str, *, request_id: str, code: str, state: str, by: str, at: datetime | None) -> None:
+        self.by, self.at = by, at
+        super().__init__(message, request_id=request_id, code=code, state=state)
+
+
+class StaleRequest(Conflict):
+    """The request changed since it was read; look at it again before deciding."""
+
+
+class LeaseLost(Conflict):
+    """The execution's lease ended or was taken over; a late result is kept as evidence only."""
+
+
+class PermitMismatch(Conflict):
+    """What is about to run is not what was permitted."""
+
+
+class NotAllowed(AssentError):
+    """This principal may not do this. The message says why and who may."""
+
+    def __init__(self, message: str, *, principal: str) -> None:
+        self.principal = principal
+        super().__init__(message)
+
+
+class ConfirmationNeeded(AssentError):
+    """A critical action wants its target typed. `phrase` is what to type."""
+
+    def __init__(self, message: str, *, phrase: str) -> None:
+        self.phrase = phrase
+        super().__init__(message)
+
+
+class InvalidDecision(AssentError):
+    """The decision does not fit the request (no such option, arguments that break the schema, an empty reason)."""
+
+
+class InvalidArguments(AssentError):
+    """Arguments that cannot be carried, judged and shown faithfully (NaN, too deep, too large, not JSON)."""
+
+
+class PolicyError(AssentError):
+    """A policy that must not be loaded. The message names file, line, rule and remedy."""
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0, rule: str = "") -> None:
+        self.file, self.line, self.rule = file, line, rule
+        super().__init__(message)
+
+
+class NotFound(AssentError):
+    """No such request, grant or entry; or an abbreviated id that fits several."""
+
+
+class GuardError(AssentError):
+    """A guard that cannot work as written (unsupported signature, unknown template field, two of one name)."""
+
+
+class StoreError(AssentError):
+    """The database cannot be used as it is. The message says what to do."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the database for longer than it should."""
+
+
+class StoreFull(StoreError):
+    """No space is left; nothing was changed."""
+
+
+class NewerDatabase(StoreError):
+    """The database was written by a newer version of Assent."""
+
+
+class KeyProblem(AssentError):
+    """A key is missing, unreadable or not the one that was used."""
+
+
+class TamperFound(AssentError):
+    """The audit log is not what was signed. The message names the entry or the interval."""
+
+
+class SettingsError(AssentError):
+    """A setting that cannot be used. The message names it and its remedy."""
