@@ -79,6 +79,10 @@ class StaleRequest(Conflict):
     """The request changed since it was read; look at it again before deciding."""
 
 
+class DuplicateStep(Conflict):
+    """This step of this run has a request already; `request_id` is its id."""
+
+
 class LeaseLost(Conflict):
     """The execution's lease ended or was taken over; a late result is kept as evidence only."""
 

@@ -1,0 +1,188 @@
+"""One thing a person must decide, or a watched call: its states, the one transition table, and `advance`.
+
+A request carries exactly what would run (`candidate`), who is asked, what was said, and how running went.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from assent.core.action import Json
+from assent.core.decision import Candidate, Vote
+
+
+class State(Enum):
+    """Where a request stands."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    ANSWERED = "answered"
+    REVISED = "revised"
+    UNDO_ASKED = "undo asked"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_open(self) -> bool:
+        """Something or somebody still has to move it."""
+        return self in OPEN
+
+
+OPEN = frozenset(
+    {State.PENDING, State.APPROVED, State.RUNNING, State.UNKNOWN, State.UNDO_ASKED, State.UNDOING}
+)
+
+
+class Kind(Enum):
+    """What is asked for: leave to act, or an answer."""
+
+    ACTION = "action"
+    QUESTION = "question"
+
+
+class Executor(Enum):
+    """Who runs it once it is approved."""
+
+    CALLER = "caller"
+    WORKER = "worker"
+
+
+class Review(Enum):
+    """Whether somebody should look, or has looked, at something that already ran."""
+
+    NONE = "none"
+    OPEN = "open"
+    ACCEPTED = "accepted"
+    FLAGGED = "flagged"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One thing the reviewer may choose instead. `candidate` is exactly what runs; `None` runs nothing."""
+
+    label: str
+    consequence: str
+    candidate: Candidate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the agent wants to know, and what it would assume."""
+
+    text: str
+    choices: tuple[str, ...] = ()
+    schema: Mapping[str, Json] | None = None
+    best_guess: Json = None
+    has_best_guess: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The single-use right to run exactly the bytes behind `digest`."""
+
+    digest: str
+    policy_version: int
+    issued_at: datetime
+    expires_at: datetime | None
+    used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What never changes about a request: who asked, what for, and what was offered."""
+
+    id: str
+    code: str
+    workspace: str
+    kind: Kind
+    agent: str
+    asked_by: str
+    """The operating-system user (or principal) the agent runs as; its owner, for self-review."""
+    created_at: datetime
+    candidate: Candidate
+    """What was asked for, before anybody changed it."""
+    run: str = ""
+    step: str = ""
+    executor: Executor = Executor.CALLER
+    options: tuple[Option, ...] = ()
+    question: Question | None = None
+    if_denied: str = ""
+    needed_by: datetime | None = None
+    can_undo: bool = False
+    can_verify: bool = False
+    idempotent: bool = False
+    claims: Mapping[str, Json] = field(default_factory=dict)
+    draft_of: str = ""
+    """The request that this one revises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An `Ask` and everything that has happened to it so far."""
+
+    ask: Ask
+    state: State
+    version: int
+    changed_at: datetime
+    candidate: Candidate
+    """What would run now: as asked, or as modified or chosen."""
+    due_at: datetime | None = None
+    """When time next moves it: a rung of the ladder, the end, a lease, a permit's expiry."""
+    ends_at: datetime | None = None
+    """When the ladder ends; decisions after that are too late."""
+    rung: int = 0
+    told: tuple[str, ...] = ()
+    """Whom escalation has added to the reviewers."""
+    seen_at: datetime | None = None
+    votes: tuple[Vote, ...] = ()
+    decided_by: str = ""
+    decided_at: datetime | None = None
+    word: str = ""
+    """What ended the waiting: approve, deny, modify, choose, answer, revise, silence, policy, cancel."""
+    reason: str = ""
+    answer: Json = None
+    chosen: int | None = None
+    stop: bool = False
+    permit: Permit | None = None
+    fence: int = 0
+    worker: str = ""
+    result_text: str = ""
+    error: str = ""
+    finished_at: datetime | None = None
+    undo_until: datetime | None = None
+    review: Review = Review.NONE
+    sealed: Mapping[str, str] = field(default_factory=dict)
+    """Secret argument values, encrypted; erased when the request ends."""
+    purged: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.ask.id
+
+    @property
+    def code(self) -> str:
+        return self.ask.code
+
+    @property
+    def workspace(self) -> str:
+        return self.ask.workspace
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt to run what one approval allowed."""
+        return f"{self.ask.id}.{self.candidate.permit_digest[:16]}"
+
+
+PERMIT_LIFE = timedelta(days=7)

@@ -1,0 +1,230 @@
+"""What the engine needs of the world, as protocols. Nothing here does anything."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from assent.core.audit import Entry
+from assent.core.change import Change
+from assent.core.grant import Grant
+from assent.core.request import Request, State
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a store shows to the pure function that decides a change, inside the transaction."""
+
+    now: datetime
+    """The database's clock."""
+    request: Request | None
+    grants: tuple[Grant, ...] = ()
+
+
+Step = Callable[[View], Change | None]
+"""A pure function; may be called more than once. `None` means nothing is to be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which requests are wanted. Empty fields do not filter."""
+
+    states: tuple[State, ...] = ()
+    agent: str = ""
+    action: str = ""
+    risk: str = ""
+    run: str = ""
+    gate: str = ""
+    review_open: bool = False
+    """Those that ran and wait for review afterwards."""
+    due_before: datetime | None = None
+    text: str = ""
+    """A part of the plain-English line or the action's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of requests and where the next begins (`""`: there is none)."""
+
+    requests: tuple[Request, ...]
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """One version of the policy document, as applied."""
+
+    version: int
+    text: str
+    applied_by: str
+    applied_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An entry as it stands in the log."""
+
+    index: int
+    text: str
+    leaf: str
+    """Hex of the RFC 6962 leaf hash, as stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A signed checkpoint as stored: the text that was signed and the signature over it."""
+
+    workspace: str
+    size: int
+    text: str
+    key_id: str
+    signature: str
+
+
+class Store(Protocol):
+    """State, entries and wake-ups, committed together. Methods may be awaited on any event loop."""
+
+    @property
+    def address(self) -> str:
+        """Where it is, without secrets."""
+        ...
+
+    async def open(self) -> None:
+        """Ready for use: migrated, settings read back. Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        """Everything acknowledged is durable and nothing is held open. Idempotent."""
+        ...
+
+    async def identity(self) -> str:
+        """The random id this database was given when it was created."""
+        ...
+
+    async def now(self) -> datetime:
+        """The database's clock."""
+        ...
+
+    async def transact(
+        self, workspace: str, request_id: str | None, step: Step, *, grants: Sequence[str] = (), hint: Request | None = None
+    ) -> Change | None:
+        """The change that `step` made of the current state, durably committed.
+
+        `step` sees the request (or `None`) and the named grants as they are inside the transaction. An
+        exception it raises rolls back this change alone and reaches the caller. Inserting a request whose
+        (workspace, run, step) exists already, with both run and step non-empty, raises `DuplicateStep`.
+        `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
+        transaction, that it is still current and that no deadline the step looked at has passed.
+        """
+        ...
+
+    async def request(self, workspace: str, request_id: str) -> Request | None:
+        """The request as last committed."""
+        ...
+
+    async def find(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Request, ...]:
+        """Requests whose code or id starts with `prefix`."""
+        ...
+
+    async def by_step(self, workspace: str, run: str, step: str) -> Request | None:
+        """The request that this step of this run made."""
+        ...
+
+    async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
+        """A keyset page, most urgent first for pending ones (risk, then deadline), newest first otherwise."""
+        ...
+
+    async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
+        """Requests whose `due_at` has passed by the database's clock, longest overdue first."""
+        ...
+
+    async def next_due(self, workspace: str) -> datetime | None:
+        """The earliest `due_at` there is."""
+        ...
+
+    async def runnable(self, workspace: str, actions: Sequence[str], limit: int = 10) -> tuple[Request, ...]:
+        """Approved requests for workers, asked-for undos and unknown outcomes, of these actions, oldest first."""
+        ...
+
+    async def policy(self, workspace: str) -> StoredPolicy | None:
+        """The active policy document."""
+        ...
+
+    async def apply_policy(
+        self, workspace: str, text: str, by: str, entry: Callable[[int, datetime], Entry]
+    ) -> StoredPolicy:
+        """A new active version, committed with its entry."""
+        ...
+
+    async def policies(self, workspace: str, limit: int = 20) -> tuple[StoredPolicy, ...]:
+        """Versions, newest first."""
+        ...
+
+    async def grants(self, workspace: str, *, live_only: bool = True) -> tuple[Grant, ...]:
+        """Standing permissions, newest first."""
+        ...
+
+    def record(self, entry: Entry) -> None:
+        """The entry will be committed soon, in a group; lost if the process dies within the loss window."""
+        ...
+
+    async def flush(self) -> None:
+        """Everything recorded before is durable."""
+        ...
+
+    async def sequence(self, workspace: str) -> int:
+        """Every committed entry has its dense index; how many there are."""
+        ...
+
+    async def entries(
+        self, workspace: str, *, start: int = 0, limit: int = 1000, subject: str = "", newest_first: bool = False
+    ) -> tuple[Logged, ...]:
+        """Sequenced entries from index `start` on (or before it, newest first; 0 then means from the end)."""
+        ...
+
+    async def put_checkpoint(self, signed: Signed) -> None:
+        """The checkpoint is stored."""
+        ...
+
+    async def checkpoints(self, workspace: str) -> tuple[Signed, ...]:
+        """Signed checkpoints, smallest first."""
+        ...
+
+    async def purge(self, workspace: str, ended_before: datetime, entry: Callable[[int, datetime], Entry]) -> int:
+        """Payloads of requests that ended before that are gone, committed with an entry; how many."""
+        ...
+
+    def watch(self, notice: Callable[[Mapping[str, int] | None], None]) -> Callable[[], None]:
+        """`notice` is called from any thread after commits, here or elsewhere, with request ids and versions.
+
+        `None` instead of ids means: something may have changed, look again. Returns how to stop watching.
+        Ids that are not requests (a policy, a grant) are passed as `policy:` and `grant:` keys.
+        """
+        ...
+
+    async def backup(self, target: str) -> None:
+        """A consistent copy at `target`."""
+        ...
+
+
+class Signer(Protocol):
+    """Signs with a key that is kept outside the database."""
+
+    @property
+    def key_id(self) -> str: ...
+
+    def sign(self, data: bytes) -> bytes: ...
+
+
+class Vault(Protocol):
+    """Seals secrets with a key that is kept outside the database."""
+
+    def seal(self, context: str, text: str) -> str:
+        """`text`, encrypted and bound to `context`."""
+        ...
+
+    def unseal(self, context: str, sealed: str) -> str: ...
+
+    def fingerprint(self, text: str) -> str:
+        """A keyed hash: equal secrets give equal fingerprints, and nobody without the key can guess."""
+        ...
