@@ -1,0 +1,67 @@
+# Everything here works from a bare clone with make and Python 3.11 or newer; see `make help`.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench evidence clean
+
+# Relative on purpose: the path of the clone may contain spaces.
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+# A Python is suitable if it is new enough and can make a venv that has pip.
+SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?=
+CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3)
+
+ARGS ?=
+
+help:
+	@echo "make demo      see an agent stopped at the gate and a person deciding"
+	@echo "make test      lint, types and every test: exactly what CI runs"
+	@echo "make check     lint and types only"
+	@echo "make bench     measure it here"
+	@echo "make evidence  re-run the safety evidence; writes JSON under evidence/"
+	@echo "make clean     remove .venv, caches and builds (evidence and bench results stay)"
+	@echo
+	@echo "ARGS=... is handed on, e.g. make test ARGS='-k gate'. PYTHON=... chooses the interpreter."
+
+demo: $(READY)
+	@$(VENV)/bin/assent demo $(ARGS)
+
+test: check
+	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: $(READY)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(READY)
+	@PYTHONPATH="$(CURDIR)" $(PY) bench/run.py $(ARGS)
+
+evidence: $(READY)
+	@$(PY) -m tests.evidence $(ARGS)
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp is written last, so an interrupted set-up starts again. A venv that still works is kept
+# and brought up to date; one whose Python is gone is made anew.
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once, about a minute)…"
+	@if ! $(PY) -c '$(SUITABLE)' >/dev/null 2>&1; then \
+		found=; \
+		for candidate in $(CANDIDATES); do \
+			if "$$candidate" -c '$(SUITABLE)' >/dev/null 2>&1; then found=$$candidate; break; fi; \
+		done; \
+		if [ -z "$$found" ]; then \
+			echo "assent needs Python 3.11 or newer with its venv module, and found none." >&2; \
+			echo "Install one (Debian, Ubuntu: python3 and python3-venv), or name one: make PYTHON=/path/to/python3" >&2; \
+			exit 1; \
+		fi; \
+		"$$found" -m venv --clear $(VENV); \
+	fi
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-input -c constraints.txt -e '.[dev]'
+	@touch $@
