@@ -106,7 +106,13 @@ class Store(Protocol):
         ...
 
     async def transact(
-        self, workspace: str, request_id: str | None, step: Step, *, grants: Sequence[str] = (), hint: Request | None = None
+        self,
+        workspace: str,
+        request_id: str | None,
+        step: Step,
+        *,
+        grants: Sequence[str] = (),
+        hint: Request | None = None,
     ) -> Change | None:
         """The change that `step` made of the current state, durably committed.
 

@@ -81,7 +81,13 @@ def _unusual_kind(value: Any) -> Any:
         if not value.is_finite():
             raise InvalidArguments("a decimal argument is not a finite number; pass a real amount or leave it out")
         return _Tag({"$decimal": str(value)})
-    for plain_kind, spell in ((str, str.__str__), (int, int.__int__), (float, float.__float__), (list, list), (tuple, list)):
+    for plain_kind, spell in (
+        (str, str.__str__),
+        (int, int.__int__),
+        (float, float.__float__),
+        (list, list),
+        (tuple, list),
+    ):
         if isinstance(value, plain_kind):
             return spell(value)
     raise InvalidArguments(

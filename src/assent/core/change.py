@@ -1,7 +1,9 @@
 """The one unit a store commits: the new request, the grants it used, and the entries that say so."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from assent.core.action import Json
 from assent.core.audit import Entry
 from assent.core.grant import Grant
 from assent.core.request import Request
@@ -20,3 +22,24 @@ class Change:
     def also(self, *entries: Entry) -> "Change":
         """This change with more entries."""
         return replace(self, entries=self.entries + entries)
+
+
+def moved(request: Request, now: datetime, kind: str, actor: str, **body: Json) -> Change:
+    """`request` as its next version, with the entry that says what happened."""
+    request = replace(request, version=request.version + 1, changed_at=now)
+    return Change(request, (entry(request, now, kind, actor, **body),))
+
+
+def entry(request: Request, now: datetime, kind: str, actor: str, **body: Json) -> Entry:
+    """An entry about `request`: names and digests, never payloads."""
+    candidate = request.candidate
+    named = {
+        "code": request.code,
+        "action": candidate.action.name,
+        "agent": request.ask.agent,
+        "state": str(request.state),
+        "content_digest": candidate.content_digest,
+        "permit_digest": candidate.permit_digest,
+        "policy_version": candidate.verdict.policy_version,
+    }
+    return Entry(kind, now, request.workspace, request.id, actor, {**named, **body})

@@ -98,7 +98,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Time passed; the ladder says what follows."""
+    """Time passed: a rung of the ladder, its end, the end of a lease or of a permit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,6 @@ class Fail:
 
     fence: int
     error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Vanished:
-    """The lease ended with no result."""
 
 
 class Finding(Enum):
@@ -197,21 +192,7 @@ class Reviewed:
     note: str = ""
 
 
-Event = (
-    Decided
-    | Seen
-    | Overdue
-    | Cancel
-    | Begin
-    | Renew
-    | Finish
-    | Fail
-    | Vanished
-    | Reconcile
-    | AskUndo
-    | BeginUndo
-    | Reviewed
-)
+Event = Decided | Seen | Overdue | Cancel | Begin | Renew | Finish | Fail | Reconcile | AskUndo | BeginUndo | Reviewed
 
 
 @dataclass(frozen=True, slots=True)

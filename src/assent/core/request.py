@@ -1,4 +1,4 @@
-"""One thing a person must decide, or a watched call: its states, the one transition table, and `advance`.
+"""One thing a person must decide, or a watched call: what it holds and the states it can be in.
 
 A request carries exactly what would run (`candidate`), who is asked, what was said, and how running went.
 """
@@ -40,9 +40,7 @@ class State(Enum):
         return self in OPEN
 
 
-OPEN = frozenset(
-    {State.PENDING, State.APPROVED, State.RUNNING, State.UNKNOWN, State.UNDO_ASKED, State.UNDOING}
-)
+OPEN = frozenset({State.PENDING, State.APPROVED, State.RUNNING, State.UNKNOWN, State.UNDO_ASKED, State.UNDOING})
 
 
 class Kind(Enum):
@@ -162,6 +160,8 @@ class Request:
     error: str = ""
     finished_at: datetime | None = None
     undo_until: datetime | None = None
+    undoing: bool = False
+    """What is running, or of unknown outcome, is the undo and not the action."""
     review: Review = Review.NONE
     sealed: Mapping[str, str] = field(default_factory=dict)
     """Secret argument values, encrypted; erased when the request ends."""

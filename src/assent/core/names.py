@@ -1,0 +1,253 @@
+"""The words inside an action's name: its verbs, the family each belongs to, and the nouns they act on.
+
+Splitting and vocabulary only. What a verb with its noun means for the world is said in `catalogue` and
+`classify`.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from assent.core.action import Ordered
+
+LONGEST_NAME = 400
+
+
+class Family(Ordered):
+    """What a verb does to the world, from mildest to gravest."""
+
+    READ = "read"
+    MAKE = "make"
+    CREATE = "create"
+    CHANGE = "change"
+    TOUCH = "touch"
+    RUN = "run"
+    REMOVE = "remove"
+    SEND = "send"
+    PAY = "pay"
+
+
+class Strength(Enum):
+    """`PLAIN` words are verbs wherever they stand; `EITHER` words are often nouns (an order, a comment, a run)."""
+
+    PLAIN = "plain"
+    EITHER = "either"
+
+
+_PLAIN: Mapping[Family, str] = {
+    Family.READ: """
+        get list read search find fetch show view describe lookup retrieve inspect browse check verify validate
+        count summarize summarise analyze analyse compare preview peek explain explore diff whoami detect
+        estimate calculate discover diagnose scan recommend suggest infer is has exists poll wait download
+        export scrape crawl extract parse observe examine display locate geocode transcribe classify predict
+        introspect enumerate ls cat grep tail head stat pwd ask recall identify evaluate_only measure rank
+        lint tree du wc help fetch_all compute_only select count look see simulate isolate recognize recognise""",
+    Family.MAKE: "generate compose draft render convert translate synthesize synthesise summarise_to sketch",
+    Family.CREATE: """
+        create add insert append make register upload import clone copy duplicate init initialize initialise
+        provision allocate attach write put save mkdir touch cp produce ingest enroll enrol mint bootstrap
+        restore undelete unarchive push""",
+    Family.CHANGE: """
+        update edit modify set change rename move patch configure assign unassign enable disable toggle mark
+        reorder reprioritize upsert adjust apply resize scale rollback revert rebase unlock pause resume
+        reschedule unsubscribe unfollow archive hide complete uncomplete reopen approve unapprove reject accept
+        decline confirm dismiss connect disconnect login logout switch join leave mv migrate promote demote
+        activate deactivate restart reboot stop suspend rotate sync grant protect unprotect mute unmute snooze
+        convert_in_place normalize replace detach swap merge_into amend alter authenticate unstar unlike
+        pin_to unpin unresolve unlink_from checkout_branch stash increment decrement untag finalize finalise
+        exchange manipulate give reassign omit load install tune upgrade downgrade customize customise
+        close mount unmount setup""",
+    Family.TOUCH: """
+        click tap press hover drag swipe scroll navigate fill input interact keydown keyup dblclick""",
+    Family.RUN: """
+        execute exec eval evaluate invoke trigger launch start manage control operate perform deploy
+        dispatch spawn retry rerun rebuild replay undo redo""",
+    Family.REMOVE: """
+        delete remove drop destroy erase wipe purge truncate clear uninstall unlink rm rmdir del kill terminate
+        unregister deregister revoke discard trash prune expunge shred flush evict teardown reset overwrite
+        cancel unpublish abort deprovision decommission obliterate nuke void""",
+    Family.SEND: """
+        send reply forward notify publish broadcast share invite tweet retweet announce submit respond dm
+        unshare_publicly disclose""",
+    Family.PAY: "pay purchase buy refund withdraw reimburse donate sell reserve repay disburse remit",
+}
+
+_EITHER: Mapping[Family, str] = {
+    Family.READ: """
+        query test review trace audit profile watch monitor compute tail plan think map match filter sort sample
+        capture screenshot resolve_name quote answer search info status history report""",
+    Family.MAKE: "design outline format sketch embed record",
+    Family.CREATE: "open fork commit comment store bookmark pull stage note log clip",
+    Family.CHANGE: """
+        tag label star pin lock schedule merge follow like subscribe resolve link rate cluster block unblock
+        release return ban flag index cache turn park""",
+    Family.TOUCH: "type check_box uncheck",
+    Family.RUN: "run build call process handle batch job script shell terminal go",
+    Family.REMOVE: "unset",
+    Family.SEND: "post email mail message alert contact page chat mention text",
+    Family.PAY: "charge transfer order book trade bid invest deposit tip booking",
+}
+
+
+def _vocabulary(table: Mapping[Family, str]) -> dict[str, Family]:
+    return {word: family for family, words in table.items() for word in words.split() if "_" not in word}
+
+
+PLAIN_VERBS: Mapping[str, Family] = _vocabulary(_PLAIN)
+EITHER_VERBS: Mapping[str, Family] = {
+    word: family for word, family in _vocabulary(_EITHER).items() if word not in PLAIN_VERBS
+}
+VERBS: Mapping[str, Family] = {**EITHER_VERBS, **PLAIN_VERBS}
+"""Every verb that Assent knows and its family."""
+
+_READS_THAT_ARE_NOUNS = frozenset("list search view check scan head tree display preview".split())
+_JOINS = frozenset("or and then".split())
+_PREPOSITIONS = frozenset("to from in into on onto by for with of at as via through within per using based".split())
+_SMALL_WORDS = _PREPOSITIONS | _JOINS | frozenset("the a an my all new current this that tool api it its".split())
+_GLUED = tuple(
+    sorted("delete create update remove destroy purge fetch search execute retrieve send".split(), key=len)
+)
+
+_ACRONYM_PLURAL = re.compile(r"([A-Z]{2,})s(?![a-z])")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEGMENT = re.compile(r"__+|[./:\\#]+")
+_GAP = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An action's name taken apart."""
+
+    tokens: tuple[str, ...]
+    """Every word, lower case, in order, the namespace first."""
+    verbs: tuple[str, ...]
+    """The verbs that say what is done; the leading one first. More than one when the name says `a or b`."""
+    nouns: tuple[str, ...]
+    """What it is done to, singular, the head noun last; nouns behind a preposition stand before."""
+
+    @property
+    def verb(self) -> str | None:
+        """The leading verb, if the name has one."""
+        return self.verbs[0] if self.verbs else None
+
+    @property
+    def family(self) -> Family | None:
+        """The gravest family among the verbs."""
+        return max((VERBS[verb] for verb in self.verbs), default=None, key=lambda family: family.rank)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of an identifier in any casing, lower case: `listS3Buckets` gives list, s3, buckets."""
+    plain = unicodedata.normalize("NFKC", text[:LONGEST_NAME])
+    spaced = _HUMP.sub(" ", _ACRONYM_PLURAL.sub(lambda found: found[1].capitalize() + "s", plain))
+    return tuple(word.lower() for word in _GAP.split(spaced) if word)
+
+
+def singular(word: str) -> str:
+    """The singular of an English noun, by ending; words that only look plural stay as they are."""
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is", "news", "ias")):
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y" if len(word) > 4 else word[:-1]
+    if word.endswith(("sses", "shes", "ches", "xes", "zes", "dresses")):
+        return word[:-2]
+    return word[:-1]
+
+
+@lru_cache(maxsize=4096)
+def split_name(name: str) -> Name:
+    """The verbs and nouns of `name`, whatever the style it is written in."""
+    segments = [words(segment) for segment in _SEGMENT.split(name[:LONGEST_NAME])]
+    segments = [_unglued(segment) for segment in segments if segment]
+    if len(segments) > 1 and segments[0] == ("mcp",):
+        segments = segments[1:]
+    tokens = tuple(word for segment in segments for word in segment)
+    for start in range(len(segments) - 1, -1, -1):
+        spots = _verb_spots(segments[start])
+        if spots:
+            before = sum(len(segment) for segment in segments[:start])
+            return Name(tokens, tuple(segments[start][spot] for spot in spots), _nouns(tokens, before, spots))
+    return Name(tokens, (), _nouns(tokens, 0, ()))
+
+
+def base_form(word: str) -> str | None:
+    """The verb that `word` is a form of (`deletes`, `deleting`, `delete`), or nothing if it is none we know."""
+    for guess in _guesses(word):
+        if guess in VERBS:
+            return guess
+    return None
+
+
+def _guesses(word: str) -> Iterable[str]:
+    yield word
+    if word.endswith("s"):
+        yield word[:-1]
+    if word.endswith("ies"):
+        yield word[:-3] + "y"
+    if word.endswith("es"):
+        yield word[:-2]
+    if word.endswith("ing") and len(word) > 5:
+        yield word[:-3]
+        yield word[:-3] + "e"
+        if word[-4] == word[-5]:
+            yield word[:-4]
+
+
+def _unglued(segment: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for word in segment for part in _parts(word))
+
+
+def _parts(word: str) -> tuple[str, ...]:
+    if len(word) < 8 or word in VERBS:
+        return (word,)
+    for verb in _GLUED:
+        rest = word.removeprefix(verb)
+        if rest != word and len(rest) >= 4 and not rest.startswith(("able", "d")):
+            joined = rest.removeprefix("or")
+            return (verb, "or", joined) if joined in PLAIN_VERBS else (verb, rest)
+    return (word,)
+
+
+def _verb_spots(segment: tuple[str, ...]) -> tuple[int, ...]:
+    plain = [spot for spot, word in enumerate(segment) if word in PLAIN_VERBS]
+    if not plain:
+        return _either_spot(segment)
+    lead, last = plain[0], len(segment) - 1
+    spots = [lead]
+    for spot in plain[1:]:
+        joined = segment[spot - 1] in _JOINS
+        lead_is_noun = spot == last and segment[lead] in _READS_THAT_ARE_NOUNS and spot == lead + 1
+        if joined or lead_is_noun:
+            spots.append(spot)
+    return tuple(spots)
+
+
+def _either_spot(segment: tuple[str, ...]) -> tuple[int, ...]:
+    found = [spot for spot, word in enumerate(segment) if word in EITHER_VERBS]
+    if not found:
+        return ()
+    if found[0] == 0 or len(found) == 1:
+        return (found[0],)
+    return (found[-1],) if found[-1] == len(segment) - 1 and len(found) < 2 else (found[0],)
+
+
+def _nouns(tokens: tuple[str, ...], before: int, spots: tuple[int, ...]) -> tuple[str, ...]:
+    verbs = {before + spot for spot in spots}
+    lead = min(verbs, default=-1)
+    front, direct, behind = [], [], []
+    passed = False
+    for spot, word in enumerate(tokens):
+        if spot in verbs or word.isdigit():
+            continue
+        if word in _SMALL_WORDS:
+            passed = passed or (spot > lead and word in _PREPOSITIONS)
+        elif spot < lead:
+            front.append(singular(word))
+        elif passed:
+            behind.append(singular(word))
+        else:
+            direct.append(singular(word))
+    return (*behind, *front, *direct)

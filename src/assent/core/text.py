@@ -1,0 +1,114 @@
+"""Text for people: hostile characters made visible, templates that can only read arguments, spans of time."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from string import Formatter
+
+from assent.core.action import Fact, Json
+from assent.errors import GuardError
+
+_KEPT = {"\n", "\t"}
+_HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_HIDDEN_LETTERS = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f"}
+_LOOKALIKE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL")
+
+
+def visible(text: str, *, lines: bool = True) -> str:
+    """`text` with every control, format, private and invisible character spelled out, so nothing can hide.
+
+    Line breaks and tabs stay if `lines`; spaces other than the ordinary one are spelled out too.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if _is_plain(char, lines) else _spelled(char) for char in text)
+
+
+def _is_plain(char: str, lines: bool) -> bool:
+    if char in _KEPT:
+        return lines
+    category = unicodedata.category(char)
+    if category in _HIDDEN_CATEGORIES or char in _HIDDEN_LETTERS or "\ufe00" <= char <= "\ufe0f":
+        return False
+    return category != "Zs" or char == " "
+
+
+def _spelled(char: str) -> str:
+    return f"⟨U+{ord(char):04X}⟩"
+
+
+def lookalikes(text: str) -> tuple[str, ...]:
+    """Words in `text` that mix Latin letters with letters of other scripts that look the same."""
+    if text.isascii():
+        return ()
+    return tuple(word for word in text.split() if not word.isascii() and _mixes_scripts(word))
+
+
+def _mixes_scripts(word: str) -> bool:
+    names = [unicodedata.name(char, "") for char in word if char.isalpha()]
+    return any(name.startswith("LATIN") for name in names) and any(name.startswith(_LOOKALIKE_SCRIPTS) for name in names)
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` cut to `limit` characters, saying that it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def template_fields(template: str) -> tuple[str, ...]:
+    """The names a template reads; an error says what is wrong with it."""
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as problem:
+        raise GuardError(f"the template {template!r} cannot be read: {problem}; write {{{{ for a brace") from None
+    return tuple(field for _, field, _, _ in parts if field is not None)
+
+
+def render(template: str, args: Mapping[str, Json], facts: Sequence[Fact] = ()) -> str:
+    """The template with arguments filled in as inert, shortened text. `{to.count}` counts; `{facts.amount}` reads a fact."""
+    known = {fact.name: fact.says for fact in facts}
+    pieces = []
+    for literal, field, _, _ in Formatter().parse(template):
+        pieces.append(literal)
+        if field is not None:
+            head, _, rest = field.partition(".")
+            value = known.get(rest, "?") if head == "facts" else _read(args.get(head), rest)
+            pieces.append(visible(shortened(_told(value), 120), lines=False))
+    return "".join(pieces)
+
+
+def _read(value: Json, path: str) -> Json:
+    for part in filter(None, path.split(".")):
+        if part == "count" and isinstance(value, (list, dict, str)):
+            value = len(value)
+        elif isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return "?"
+    return value
+
+
+def _told(value: Json) -> str:
+    if isinstance(value, list):
+        return ", ".join(_told(item) for item in value[:5]) + (f" and {len(value) - 5} more" if len(value) > 5 else "")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "nothing" if value is None else str(value)
+
+
+def default_line(name: str, facts: Sequence[Fact]) -> str:
+    """A plain line for an action that brings no template: its name in words, and the facts that matter."""
+    words = visible(name.replace("_", " ").replace(".", " "), lines=False)
+    told = [fact.says for fact in facts if fact.name in ("count", "bytes", "amount", "recipients", "environment", "paths")]
+    line = words[:1].upper() + words[1:]
+    return f"{line}: {visible(', '.join(told[:3]), lines=False)}" if told else line
+
+
+def span(duration: timedelta) -> str:
+    """A span of time as people say it: `40 s`, `12 min`, `3 h`, `2 days`."""
+    seconds = max(0, int(duration.total_seconds()))
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
