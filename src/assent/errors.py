@@ -115,11 +115,24 @@ class InvalidArguments(AssentError):
     """Arguments that cannot be carried, judged and shown faithfully (NaN, too deep, too large, not JSON)."""
 
 
-class PolicyError(AssentError):
-    """A policy that must not be loaded. The message names file, line, rule and remedy."""
+class GrantSpent(AssentError):
+    """A grant that cannot be used: revoked, expired, or used up. Propose the action itself instead."""
 
-    def __init__(self, message: str, *, file: str = "", line: int = 0, rule: str = "") -> None:
-        self.file, self.line, self.rule = file, line, rule
+    def __init__(self, message: str, *, grant_id: str) -> None:
+        self.grant_id = grant_id
+        super().__init__(message)
+
+
+class PolicyError(AssentError):
+    """A policy that must not be loaded. The message names file, line, rule and remedy.
+
+    `complaints` holds every one of them, a line each; `line` and `rule` are those of the first.
+    """
+
+    def __init__(
+        self, message: str, *, file: str = "", line: int = 0, rule: str = "", complaints: tuple[str, ...] = ()
+    ) -> None:
+        self.file, self.line, self.rule, self.complaints = file, line, rule, complaints or (message,)
         super().__init__(message)
 
 

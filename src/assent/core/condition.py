@@ -48,7 +48,7 @@ class Failed:
     says: str
 
 
-class _Unfit(Exception):  # noqa: N818
+class _Unfit(Exception):
     """A value that the evaluator would refuse or, worse, misread."""
 
 
@@ -88,7 +88,7 @@ class Condition:
             value = self._program.eval(data=data).value()
         except _Unfit as unfit:
             return Failed(str(unfit))
-        except Exception as error:  # Total by design: whatever the evaluator throws is a failure, never a crash.
+        except Exception as error:  # noqa: BLE001  Total by design: whatever is thrown is a failure, never a crash.
             return Failed(_thrown(error))
         if value is True or value is False:
             return bool(value)
@@ -106,7 +106,7 @@ def compile_condition(text: str) -> Condition:
         raise PolicyError("the condition contains invisible characters; retype it in plain text")
     try:
         program = _environment().compile(text)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  The evaluator documents no error types of its own.
         raise PolicyError(_complaint(str(error))) from None
     kind = program.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
@@ -123,9 +123,7 @@ def compile_condition(text: str) -> Condition:
 def _environment() -> Any:
     table = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
     lower = cel.Overload("string_lower_ascii", cel.Type.STRING, [cel.Type.STRING], True, _lower_ascii)
-    return cel.NewEnv(
-        variables=dict.fromkeys(FIELDS, table), functions=[cel.FunctionDecl("lowerAscii", [lower])]
-    )
+    return cel.NewEnv(variables=dict.fromkeys(FIELDS, table), functions=[cel.FunctionDecl("lowerAscii", [lower])])
 
 
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
@@ -193,7 +191,7 @@ def _too_much(size: list[int], loops: int, weight: int) -> bool:
     only at its own element is linear in the data and needs no bound beyond `MAX_NODES` and `MAX_CHARACTERS`.
     """
     nodes, characters = size
-    rounds = min(_ITERATIONS, max(nodes, 1) ** min(loops, 4))
+    rounds: int = min(_ITERATIONS, max(nodes, 1) ** min(loops, 4))
     return rounds * (nodes + characters // 16) * weight > MAX_WORK
 
 

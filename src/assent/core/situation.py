@@ -21,5 +21,17 @@ class Situation:
     """What the operator's code set as the scope of the run; never derived from prose."""
     grants: tuple[Grant, ...] = ()
 
+    def as_variable(self) -> dict[str, Json]:
+        """The variable `run` of conditions."""
+        return {
+            "id": self.run,
+            "goal": self.goal,
+            "agent": self.agent,
+            "steps": self.steps,
+            "spend": self.spend,
+            "scope": self.scope,
+        }
+
 
 EMPTY = Situation()
+"""No run: nothing done, nothing granted."""

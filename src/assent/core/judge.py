@@ -1,0 +1,243 @@
+"""What a policy says of an action: the first matching rule chooses, every trigger may only make it stricter.
+
+In this order: the first matching rule gives a gate, or the default of the risk level does; the floor and the
+ban on proceeding in silence raise it; a grant may lift it; the triggers that fired raise it again, whatever was
+lifted; observe mode lets it pass and notes down what would have been.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from assent.core.action import Action, Assessment, Basis, Risk
+from assent.core.condition import Failed, View
+from assent.core.grant import Grant, covers
+from assent.core.policy import CompiledRule, Mode, Policy, Rule
+from assent.core.situation import EMPTY, Situation
+from assent.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict
+from assent.core.view import Looking
+
+_STRENGTH = tuple(
+    (GateKind.RUN, GateKind.WATCH, GateKind.SOFT, GateKind.ASK, GateKind.HARD, GateKind.MANUAL, GateKind.FORBID).index(
+        gate
+    )
+    for gate in GateKind
+)
+"""By rank. Asking is weaker than waiting for a decision: a question may end in its best guess."""
+
+_ON_SILENCE = (GateKind.SOFT, GateKind.ASK)
+
+Failure = tuple[Rule, str]
+
+
+def judge(
+    policy: Policy,
+    action: Action,
+    assessment: Assessment,
+    situation: Situation = EMPTY,
+    now: datetime | None = None,
+    fired: tuple[Trigger, ...] = (),
+) -> Verdict:
+    """The verdict on `action`. `fired` are triggers found elsewhere (scope, budget, checkpoint); they only tighten.
+
+    Without `now` no grant lifts anything, because expiry cannot be checked.
+    """
+    candidates = policy.compiled_for(action.name, action.agent)
+    rule: Rule | None = None
+    if candidates:
+        rule, failures = first_match(candidates, Looking(action, assessment, situation.as_variable))
+        if failures:
+            fired += tuple(_could_not_evaluate(failure) for failure in failures)
+    else:
+        failures = ()
+    fired += tuple(builtin_triggers(policy, action, assessment))
+    base, notes = _base(policy, rule, assessment)
+    grant = None
+    if situation.grants and may_be_lifted(base):
+        grant = _covering(situation.grants, base, action, assessment, now)
+        if grant is not None:
+            base, notes = GateKind.WATCH, ()
+    if rule is None and not fired and not notes and grant is None:
+        return _seen(policy, _plain(policy, assessment))
+    return _seen(policy, _verdict(policy, rule, base, notes + fired, grant, failures, assessment.risk))
+
+
+def strictest(gates: Iterable[GateKind]) -> GateKind:
+    """The strictest of `gates`; of none, run. `ask` is weaker than `hard`, stronger than `soft`."""
+    return max(gates, key=lambda gate: _STRENGTH[gate.rank], default=GateKind.RUN)
+
+
+def is_stricter(one: GateKind, other: GateKind) -> bool:
+    return _STRENGTH[one.rank] > _STRENGTH[other.rank]
+
+
+def first_match(candidates: Sequence[CompiledRule], view: View) -> tuple[Rule | None, tuple[Failure, ...]]:
+    """The first rule whose condition holds, and those before it that could not be evaluated, with the reason."""
+    failures: tuple[Failure, ...] = ()
+    for each in candidates:
+        if each.condition is None:
+            return each.rule, failures
+        held = each.condition.holds(view)
+        if held is True:
+            return each.rule, failures
+        if isinstance(held, Failed):
+            failures += ((each.rule, held.says),)
+    return None, failures
+
+
+def builtin_triggers(policy: Policy, action: Action, assessment: Assessment) -> list[Trigger]:
+    """The triggers that every policy has. No rule and no grant loosens what they demand."""
+    fired: list[Trigger] = []
+    limits, effect = policy.limits, assessment.effect
+    if assessment.basis is Basis.UNKNOWN and not _vouched_for(policy, action):
+        says = "nothing is known of this action, and nobody vouches for where it comes from"
+        fired.append(Trigger("unknown", says, GateKind.HARD))
+    if not effect.reversible and not effect.is_read and (says := _at_scale(assessment, limits.scale)):
+        fired.append(Trigger("scale", says, GateKind.HARD))
+    if action.confidence is not None and not effect.is_read and not action.confidence >= limits.confidence:
+        says = f"the agent is {action.confidence:.0%} sure of it; below {limits.confidence:.0%} a person decides"
+        fired.append(Trigger("confidence", says, GateKind.HARD))
+    if limits.cost is not None and action.cost is not None and not action.cost <= limits.cost:
+        says = f"it costs {action.cost:g}, more than the {limits.cost:g} allowed per call"
+        fired.append(Trigger("cost", says, GateKind.HARD))
+    return fired
+
+
+def may_be_lifted(gate: GateKind) -> bool:
+    """A grant stands for a person's decision, so it lifts what waits for one; never what is forbidden."""
+    return gate.holds and gate is not GateKind.ASK
+
+
+def _base(policy: Policy, rule: Rule | None, assessment: Assessment) -> tuple[GateKind, tuple[Trigger, ...]]:
+    """The gate before grants and triggers, and why it is stricter than what was written, if it is."""
+    risk = assessment.risk
+    if rule is not None:
+        gate = rule.gate
+    elif runs_by_default(assessment):
+        return GateKind.RUN, ()
+    else:
+        gate = policy.defaults.of(risk)
+    notes: tuple[Trigger, ...] = ()
+    floor = policy.floor.of(risk)
+    if is_stricter(floor, gate):
+        says = f"{risk} actions never pass below {floor}, whatever a rule says"
+        notes = (Trigger("floor", says, floor),)
+        gate = floor
+    if gate in _ON_SILENCE and (reason := _no_silence(assessment)):
+        notes += (Trigger("silence", f"{reason}, so silence does not let it pass", GateKind.HARD),)
+        gate = GateKind.HARD
+    if rule is None and risk is Risk.CRITICAL:
+        notes += (Trigger("critical", "critical actions wait for a person", gate),)
+    return gate, notes
+
+
+def runs_by_default(assessment: Assessment) -> bool:
+    """A plain read: never interrupted unless a rule or a trigger says so. Reading credentials is not plain."""
+    return assessment.effect.is_read and assessment.risk <= Risk.RISKY
+
+
+def _no_silence(assessment: Assessment) -> str:
+    if not assessment.effect.reversible:
+        return "it cannot be undone"
+    if assessment.risk >= Risk.DANGEROUS:
+        return f"it is {assessment.risk}"
+    return "" if assessment.is_known else "nothing is known of it"
+
+
+def _at_scale(assessment: Assessment, scale: int) -> str:
+    for fact in assessment.facts:
+        if fact.name == "count" and isinstance(fact.value, int | float) and not fact.value < scale:
+            return f"it cannot be undone and touches {fact.value} things; {scale} or more wait for a person"
+        if fact.name == "unbounded" and fact.value is not False:
+            return "it cannot be undone and nothing bounds how much it touches"
+    return ""
+
+
+def _vouched_for(policy: Policy, action: Action) -> bool:
+    if not action.trusted:
+        return False
+    entry = policy.agent_named(action.agent)
+    return entry is None or entry.trusted
+
+
+def _could_not_evaluate(failure: Failure) -> Trigger:
+    rule, why = failure
+    says = f'rule "{rule.name}" could not be evaluated: {why}'
+    return Trigger("rule error", says, strictest((rule.gate, GateKind.HARD)))
+
+
+def _covering(
+    grants: tuple[Grant, ...], base: GateKind, action: Action, assessment: Assessment, now: datetime | None
+) -> Grant | None:
+    for grant in grants:
+        typed = base is GateKind.MANUAL and grant.max_risk is not Risk.CRITICAL
+        if not typed and covers(grant, action, assessment, now):
+            return grant
+    return None
+
+
+def _plain(policy: Policy, assessment: Assessment) -> Verdict:
+    if runs_by_default(assessment):
+        return policy.read_verdict
+    return policy.default_for(assessment.risk)
+
+
+def _verdict(
+    policy: Policy,
+    rule: Rule | None,
+    base: GateKind,
+    triggers: tuple[Trigger, ...],
+    grant: Grant | None,
+    failures: tuple[Failure, ...],
+    risk: Risk,
+) -> Verdict:
+    gate = strictest((base, *(trigger.gate for trigger in triggers)))
+    deciding = next((trigger for trigger in triggers if trigger.gate is gate), None)
+    written = rule.gate if rule is not None else policy.defaults.of(risk)
+    if grant is not None and is_stricter(gate, GateKind.WATCH):
+        grant = None
+    if grant is not None:
+        because = f"grant {grant.id} of {grant.granted_by} covers it"
+    elif deciding is not None and is_stricter(gate, written):
+        because = deciding.says
+    else:
+        because = rule.reason if rule is not None else policy.default_for(risk).because
+    reviewers, quorum, ladder = _routing(policy, rule, failures)
+    return Verdict(
+        gate,
+        rule.name if rule is not None else policy.default_for(risk).rule,
+        because,
+        triggers,
+        reviewers,
+        quorum,
+        policy.soft_ladder(rule) if gate is GateKind.SOFT else ladder,
+        rule.undo if rule is not None and rule.undo is not None else policy.limits.undo,
+        review_after=rule is not None and rule.review_after,
+        grant=grant.id if grant is not None else None,
+        policy_version=policy.version,
+    )
+
+
+def _routing(
+    policy: Policy, rule: Rule | None, failures: tuple[Failure, ...]
+) -> tuple[tuple[str, ...], Quorum, Ladder]:
+    """Who is asked and for how long.
+
+    A rule that holds but could not be evaluated might have been the one: its people, its quorum and its ladder
+    stand, or an argument of the wrong type would be a way round them.
+    """
+    reviewers: tuple[str, ...] = ()
+    quorum, ladder = Quorum(), None
+    failed = [each for each, _ in failures if each.gate.holds]
+    for each in (*failed, *((rule,) if rule is not None else ())):
+        reviewers = reviewers or each.reviewers
+        quorum = Quorum(max(quorum.count, each.quorum.count), tuple(dict.fromkeys(quorum.roles + each.quorum.roles)))
+        ladder = ladder or each.ladder
+    return reviewers or policy.reviewers, quorum, ladder or policy.ladder
+
+
+def _seen(policy: Policy, verdict: Verdict) -> Verdict:
+    """The verdict as the policy's mode lets it stand."""
+    if policy.mode is Mode.ENFORCE or not is_stricter(verdict.gate, GateKind.WATCH):
+        return verdict
+    return replace(verdict, gate=GateKind.WATCH, observed=verdict.gate)
