@@ -51,15 +51,16 @@ def judge(
     else:
         failures = ()
     fired += tuple(builtin_triggers(policy, action, assessment))
-    base, notes = _base(policy, rule, assessment)
+    plain = policy.read_verdict if runs_by_default(assessment) else policy.default_for(assessment.risk)
+    base, notes = _base(policy, rule, plain, assessment)
     grant = None
     if situation.grants and may_be_lifted(base):
         grant = _covering(situation.grants, base, action, assessment, now)
         if grant is not None:
             base, notes = GateKind.WATCH, ()
     if rule is None and not fired and not notes and grant is None:
-        return _seen(policy, _plain(policy, assessment))
-    return _seen(policy, _verdict(policy, rule, base, notes + fired, grant, failures, assessment.risk))
+        return _seen(policy, plain)
+    return _seen(policy, _verdict(policy, rule, plain, base, notes + fired, grant, failures))
 
 
 def strictest(gates: Iterable[GateKind]) -> GateKind:
@@ -108,15 +109,12 @@ def may_be_lifted(gate: GateKind) -> bool:
     return gate.holds and gate is not GateKind.ASK
 
 
-def _base(policy: Policy, rule: Rule | None, assessment: Assessment) -> tuple[GateKind, tuple[Trigger, ...]]:
+def _base(
+    policy: Policy, rule: Rule | None, plain: Verdict, assessment: Assessment
+) -> tuple[GateKind, tuple[Trigger, ...]]:
     """The gate before grants and triggers, and why it is stricter than what was written, if it is."""
     risk = assessment.risk
-    if rule is not None:
-        gate = rule.gate
-    elif runs_by_default(assessment):
-        return GateKind.RUN, ()
-    else:
-        gate = policy.defaults.of(risk)
+    gate = rule.gate if rule is not None else plain.gate
     notes: tuple[Trigger, ...] = ()
     floor = policy.floor.of(risk)
     if is_stricter(floor, gate):
@@ -176,36 +174,30 @@ def _covering(
     return None
 
 
-def _plain(policy: Policy, assessment: Assessment) -> Verdict:
-    if runs_by_default(assessment):
-        return policy.read_verdict
-    return policy.default_for(assessment.risk)
-
-
 def _verdict(
     policy: Policy,
     rule: Rule | None,
+    plain: Verdict,
     base: GateKind,
     triggers: tuple[Trigger, ...],
     grant: Grant | None,
     failures: tuple[Failure, ...],
-    risk: Risk,
 ) -> Verdict:
     gate = strictest((base, *(trigger.gate for trigger in triggers)))
     deciding = next((trigger for trigger in triggers if trigger.gate is gate), None)
-    written = rule.gate if rule is not None else policy.defaults.of(risk)
-    if grant is not None and is_stricter(gate, GateKind.WATCH):
-        grant = None
+    written = rule.gate if rule is not None else plain.gate
+    if is_stricter(gate, GateKind.WATCH):
+        grant = None  # It lifted the rule's gate, and a trigger holds the action all the same: it is not used.
     if grant is not None:
         because = f"grant {grant.id} of {grant.granted_by} covers it"
     elif deciding is not None and is_stricter(gate, written):
         because = deciding.says
     else:
-        because = rule.reason if rule is not None else policy.default_for(risk).because
+        because = rule.reason if rule is not None else plain.because
     reviewers, quorum, ladder = _routing(policy, rule, failures)
     return Verdict(
         gate,
-        rule.name if rule is not None else policy.default_for(risk).rule,
+        rule.name if rule is not None else plain.rule,
         because,
         triggers,
         reviewers,
