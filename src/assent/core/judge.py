@@ -12,7 +12,7 @@ from datetime import datetime
 from assent.core.action import Action, Assessment, Basis, Risk
 from assent.core.condition import Failed, View
 from assent.core.grant import Grant, covers
-from assent.core.policy import CompiledRule, Mode, Policy, Rule
+from assent.core.policy import ONE_PERSON, CompiledRule, Mode, Policy, Rule
 from assent.core.situation import EMPTY, Situation
 from assent.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict
 from assent.core.view import Looking
@@ -42,25 +42,26 @@ def judge(
 
     Without `now` no grant lifts anything, because expiry cannot be checked.
     """
-    candidates = policy.compiled_for(action.name, action.agent)
-    rule: Rule | None = None
-    if candidates:
-        rule, failures = first_match(candidates, Looking(action, assessment, situation.as_variable))
+    chosen: CompiledRule | None = None
+    failures: tuple[Failure, ...] = ()
+    if candidates := policy.compiled_for(action.name, action.agent):
+        chosen, failures = first_match(candidates, Looking(action, assessment, situation.as_variable))
         if failures:
             fired += tuple(_could_not_evaluate(failure) for failure in failures)
-    else:
-        failures = ()
     fired += tuple(builtin_triggers(policy, action, assessment))
-    plain = policy.read_verdict if runs_by_default(assessment) else policy.default_for(assessment.risk)
-    base, notes = _base(policy, rule, plain, assessment)
+    plain = chosen.verdict if chosen is not None else _default(policy, assessment)
+    base, notes = _base(policy, plain.gate, assessment)
     grant = None
+    if chosen is None and assessment.risk is Risk.CRITICAL:
+        notes += (Trigger("critical", "critical actions wait for a person", base),)
     if situation.grants and may_be_lifted(base):
         grant = _covering(situation.grants, base, action, assessment, now)
         if grant is not None:
             base, notes = GateKind.WATCH, ()
-    if rule is None and not fired and not notes and grant is None:
-        return _seen(policy, plain)
-    return _seen(policy, _verdict(policy, rule, plain, base, notes + fired, grant, failures))
+    if fired or notes or grant is not None:
+        rule = chosen.rule if chosen is not None else None
+        plain = _combined(policy, rule, plain, base, notes + fired, grant, failures)
+    return _seen(policy, plain)
 
 
 def strictest(gates: Iterable[GateKind]) -> GateKind:
@@ -72,15 +73,15 @@ def is_stricter(one: GateKind, other: GateKind) -> bool:
     return _STRENGTH[one.rank] > _STRENGTH[other.rank]
 
 
-def first_match(candidates: Sequence[CompiledRule], view: View) -> tuple[Rule | None, tuple[Failure, ...]]:
+def first_match(candidates: Sequence[CompiledRule], view: View) -> tuple[CompiledRule | None, tuple[Failure, ...]]:
     """The first rule whose condition holds, and those before it that could not be evaluated, with the reason."""
     failures: tuple[Failure, ...] = ()
     for each in candidates:
         if each.condition is None:
-            return each.rule, failures
+            return each, failures
         held = each.condition.holds(view)
         if held is True:
-            return each.rule, failures
+            return each, failures
         if isinstance(held, Failed):
             failures += ((each.rule, held.says),)
     return None, failures
@@ -109,23 +110,21 @@ def may_be_lifted(gate: GateKind) -> bool:
     return gate.holds and gate is not GateKind.ASK
 
 
-def _base(
-    policy: Policy, rule: Rule | None, plain: Verdict, assessment: Assessment
-) -> tuple[GateKind, tuple[Trigger, ...]]:
+def _default(policy: Policy, assessment: Assessment) -> Verdict:
+    return policy.read_verdict if runs_by_default(assessment) else policy.default_for(assessment.risk)
+
+
+def _base(policy: Policy, gate: GateKind, assessment: Assessment) -> tuple[GateKind, tuple[Trigger, ...]]:
     """The gate before grants and triggers, and why it is stricter than what was written, if it is."""
-    risk = assessment.risk
-    gate = rule.gate if rule is not None else plain.gate
     notes: tuple[Trigger, ...] = ()
-    floor = policy.floor.of(risk)
+    floor = policy.floor.of(assessment.risk)
     if is_stricter(floor, gate):
-        says = f"{risk} actions never pass below {floor}, whatever a rule says"
+        says = f"{assessment.risk} actions never pass below {floor}, whatever a rule says"
         notes = (Trigger("floor", says, floor),)
         gate = floor
     if gate in _ON_SILENCE and (reason := _no_silence(assessment)):
         notes += (Trigger("silence", f"{reason}, so silence does not let it pass", GateKind.HARD),)
         gate = GateKind.HARD
-    if rule is None and risk is Risk.CRITICAL:
-        notes += (Trigger("critical", "critical actions wait for a person", gate),)
     return gate, notes
 
 
@@ -174,7 +173,7 @@ def _covering(
     return None
 
 
-def _verdict(
+def _combined(
     policy: Policy,
     rule: Rule | None,
     plain: Verdict,
@@ -183,30 +182,25 @@ def _verdict(
     grant: Grant | None,
     failures: tuple[Failure, ...],
 ) -> Verdict:
+    """The verdict of the rule or default alone, tightened by the triggers or lifted by the grant."""
     gate = strictest((base, *(trigger.gate for trigger in triggers)))
-    deciding = next((trigger for trigger in triggers if trigger.gate is gate), None)
-    written = rule.gate if rule is not None else plain.gate
     if is_stricter(gate, GateKind.WATCH):
         grant = None  # It lifted the rule's gate, and a trigger holds the action all the same: it is not used.
+    because = plain.because
     if grant is not None:
         because = f"grant {grant.id} of {grant.granted_by} covers it"
-    elif deciding is not None and is_stricter(gate, written):
-        because = deciding.says
-    else:
-        because = rule.reason if rule is not None else plain.because
+    elif is_stricter(gate, plain.gate):
+        because = next((trigger.says for trigger in triggers if trigger.gate is gate), because)
     reviewers, quorum, ladder = _routing(policy, rule, failures)
-    return Verdict(
-        gate,
-        rule.name if rule is not None else plain.rule,
-        because,
-        triggers,
-        reviewers,
-        quorum,
-        policy.soft_ladder(rule) if gate is GateKind.SOFT else ladder,
-        rule.undo if rule is not None and rule.undo is not None else policy.limits.undo,
-        review_after=rule is not None and rule.review_after,
+    return replace(
+        plain,
+        gate=gate,
+        because=because,
+        triggers=triggers,
+        reviewers=reviewers,
+        quorum=quorum,
+        ladder=policy.soft_ladder(rule) if gate is GateKind.SOFT else ladder,
         grant=grant.id if grant is not None else None,
-        policy_version=policy.version,
     )
 
 
@@ -219,11 +213,12 @@ def _routing(
     stand, or an argument of the wrong type would be a way round them.
     """
     reviewers: tuple[str, ...] = ()
-    quorum, ladder = Quorum(), None
+    quorum, ladder = ONE_PERSON, None
     failed = [each for each, _ in failures if each.gate.holds]
     for each in (*failed, *((rule,) if rule is not None else ())):
         reviewers = reviewers or each.reviewers
-        quorum = Quorum(max(quorum.count, each.quorum.count), tuple(dict.fromkeys(quorum.roles + each.quorum.roles)))
+        roles = tuple(dict.fromkeys(quorum.roles + each.quorum.roles))
+        quorum = Quorum(max(quorum.count, each.quorum.count), roles)
         ladder = ladder or each.ladder
     return reviewers or policy.reviewers, quorum, ladder or policy.ladder
 

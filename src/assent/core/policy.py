@@ -103,10 +103,6 @@ class Rule:
     says: str = ""
     line: int = field(default=0, compare=False)
 
-    @property
-    def reason(self) -> str:
-        return self.because or f'rule "{self.name}" says {self.gate}'
-
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -145,6 +141,8 @@ class CompiledRule:
     actions: Pattern
     agents: Pattern
     condition: Condition | None
+    verdict: Verdict
+    """What it says where nothing else fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +168,12 @@ class Policy:
     retention: timedelta | None = None
     version: int = 0
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    _compiled: tuple[CompiledRule, ...] = field(init=False, repr=False, compare=False)
+    compiled: tuple[CompiledRule, ...] = field(init=False, repr=False, compare=False)
     _index: dict[tuple[str, str], tuple[CompiledRule, ...]] = field(init=False, repr=False, compare=False)
     _plain: tuple[Verdict, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_compiled", tuple(_compiled_rule(rule) for rule in self.rules))
+        object.__setattr__(self, "compiled", tuple(self._compiled_rule(rule) for rule in self.rules))
         object.__setattr__(self, "_index", {})
         object.__setattr__(self, "_plain", (*(self._default(risk) for risk in Risk), self._read()))
         if self.ladder.at_end is AtEnd.PROCEED:
@@ -186,7 +184,7 @@ class Policy:
         key = (action, agent)
         found = self._index.get(key)
         if found is None:
-            found = tuple(each for each in self._compiled if each.actions.match(action) and each.agents.match(agent))
+            found = tuple(each for each in self.compiled if each.actions.match(action) and each.agents.match(agent))
             if len(self._index) >= _INDEXED_NAMES:
                 self._index.clear()
             if len(action) + len(agent) <= _LONGEST_INDEXED:
@@ -216,6 +214,23 @@ class Policy:
     @property
     def allows_self_review(self) -> bool:
         return not self.people if self.self_review is None else self.self_review
+
+    def _compiled_rule(self, rule: Rule) -> CompiledRule:
+        if rule.ladder is not None and rule.ladder.at_end is AtEnd.PROCEED:
+            raise PolicyError(f'rule "{rule.name}": a ladder cannot end in proceed; use at_end: deny or stay')
+        verdict = Verdict(
+            rule.gate,
+            rule.name,
+            rule.because or f'rule "{rule.name}" says {rule.gate}',
+            reviewers=rule.reviewers or self.reviewers,
+            quorum=rule.quorum,
+            ladder=self.soft_ladder(rule) if rule.gate is GateKind.SOFT else rule.ladder or self.ladder,
+            undo_window=self.limits.undo if rule.undo is None else rule.undo,
+            review_after=rule.review_after,
+            policy_version=self.version,
+        )
+        condition = compile_condition(rule.when) if rule.when else None
+        return CompiledRule(rule, pattern(rule.actions), pattern(rule.agents), condition, verdict)
 
     def _default(self, risk: Risk) -> Verdict:
         gate = self.defaults.of(risk)
@@ -249,13 +264,6 @@ _WHAT_HAPPENS = {
     GateKind.FORBID: "are forbidden",
     GateKind.ASK: "are asked about",
 }
-
-
-def _compiled_rule(rule: Rule) -> CompiledRule:
-    if rule.ladder is not None and rule.ladder.at_end is AtEnd.PROCEED:
-        raise PolicyError(f'rule "{rule.name}": a ladder cannot end in proceed; use at_end: deny or stay')
-    condition = compile_condition(rule.when) if rule.when else None
-    return CompiledRule(rule, pattern(rule.actions), pattern(rule.agents), condition)
 
 
 PRESETS: dict[str, Policy] = {}
