@@ -170,8 +170,11 @@ class Store(Protocol):
         """Standing permissions, newest first."""
         ...
 
-    def record(self, entry: Entry) -> None:
-        """The entry will be committed soon, in a group; lost if the process dies within the loss window."""
+    def record(self, entry: Callable[[], Entry]) -> None:
+        """The entry will be made and committed soon, in a group; lost if the process dies within the loss window.
+
+        `entry` is called on the store's own thread, so that the caller pays only for handing it over.
+        """
         ...
 
     async def flush(self) -> None:

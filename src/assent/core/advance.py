@@ -4,6 +4,7 @@
 what was faster; what is legal becomes a `Change`.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,7 +12,7 @@ from assent.core import ladder as ladders
 from assent.core import running
 from assent.core.action import Json
 from assent.core.audit import Entry
-from assent.core.authority import quorum_met
+from assent.core.authority import Principal, quorum_met
 from assent.core.change import Change, entry, moved
 from assent.core.decision import (
     Answer,
@@ -36,7 +37,6 @@ from assent.core.decision import (
     Seen,
     Vote,
 )
-from assent.core.policy import Principal
 from assent.core.request import Ask, Executor, Kind, Request, Review, State
 from assent.core.text import span
 from assent.core.verdict import AtEnd, GateKind
@@ -70,8 +70,11 @@ LEGAL: dict[State, tuple[type, ...]] = {
 }
 
 
-def opened(ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: dict[str, str] | None = None) -> Change:
-    """The change that puts a new request where its verdict says: waiting, running, approved or refused."""
+def opened(ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: Mapping[str, str] | None = None) -> Change:
+    """The change that puts a new request where its verdict says: waiting, running, approved or refused.
+
+    Without a `worker` nothing starts yet: what need not wait is approved.
+    """
     verdict = ask.candidate.verdict
     request = Request(
         ask=ask, state=State.PENDING, version=1, changed_at=now, candidate=ask.candidate, sealed=sealed or {}
@@ -86,7 +89,7 @@ def opened(ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: di
         return Change(request, (asked, entry(request, now, "request.refused", "policy")), new=True)
     if not verdict.gate.holds:
         request = running.permitted(request, now)
-        if ask.executor is Executor.WORKER:
+        if ask.executor is Executor.WORKER or not worker:
             return Change(request, (asked,), new=True)
         request = running.started(request, now, worker, lease)
         began = entry(request, now, "execution.began", worker, fence=request.fence)
@@ -221,16 +224,16 @@ def _approved(request: Request, event: Decided, candidate: Candidate, word: str,
     verdict = candidate.verdict
     if verdict.gate is GateKind.FORBID:
         raise InvalidDecision(f"policy forbids what this would run: {verdict.because}")
-    if verdict.gate is GateKind.MANUAL and event.confirm.strip() != phrase(candidate):
+    if event.counts and verdict.gate is GateKind.MANUAL and event.confirm.strip() != phrase(candidate):
         raise ConfirmationNeeded(
             f"this is critical: type {phrase(candidate)!r} to confirm it", phrase=phrase(candidate)
         )
     changed = candidate.permit_digest != request.candidate.permit_digest
     earlier = () if changed else tuple(vote for vote in request.votes if vote.by != event.by)
-    votes = (*earlier, _vote(event, word, candidate.permit_digest, note, now))
+    votes = (*earlier, _vote(event, word, candidate.permit_digest, note, now)) if event.counts else earlier
     request = replace(request, candidate=candidate, votes=votes)
     people = tuple(Principal(name=vote.by, roles=vote.roles) for vote in votes)
-    if not quorum_met(verdict.quorum, people):
+    if not event.counts or not quorum_met(verdict.quorum, people):
         kind = "request.amended" if changed else "request.voted"
         if changed:
             request = replace(request, ends_at=ladders.end(verdict.ladder.limit, now, request.ask.needed_by))

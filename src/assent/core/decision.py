@@ -87,6 +87,8 @@ class Decided:
     confirm: str = ""
     """What was typed to confirm, where the gate asks for that."""
     surface: str = ""
+    counts: bool = True
+    """False where a change made it a matter for others: the change stands, the vote does not count."""
 
 
 @dataclass(frozen=True, slots=True)

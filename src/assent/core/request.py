@@ -122,6 +122,8 @@ class Ask:
     can_verify: bool = False
     idempotent: bool = False
     claims: Mapping[str, Json] = field(default_factory=dict)
+    template: str = ""
+    """The operator's plain-English line, to be filled again if the arguments are changed."""
     draft_of: str = ""
     """The request that this one revises."""
 

@@ -1,0 +1,131 @@
+"""Settings become a Gate, an Inbox, a Worker: the only place where the parts are put together."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from assent.core.authority import Principal, resolve
+from assent.core.policy_file import load_policy
+from assent.engine.gate import Gate, os_user
+from assent.engine.inbox import Inbox
+from assent.engine.judgement import Judgement
+from assent.engine.notary import Notary
+from assent.engine.policies import apply_policy
+from assent.engine.portal import Portal
+from assent.errors import NotAllowed, SettingsError
+from assent.keys import KeyRing
+from assent.ports import Store
+from assent.settings import Settings, load
+from assent.stores.postgres import PostgresStore
+from assent.stores.sqlite import SqliteStore
+
+
+def store_for(settings: Settings) -> Store:
+    """The store that the settings name, not yet opened."""
+    if settings.is_postgres:
+        return PostgresStore(settings.database)
+    return SqliteStore(settings.database)
+
+
+def keys_for(settings: Settings) -> KeyRing:
+    """The keys, outside the database."""
+    return KeyRing(Path(settings.home) if settings.home else None)
+
+
+def open(
+    database: str | os.PathLike[str] | None = None,
+    *,
+    policy: str | os.PathLike[str] | None = None,
+    workspace: str | None = None,
+    agent: str | None = None,
+    lease: timedelta | None = None,
+) -> Gate:
+    """A gate on this database: a file path (default `./assent.db`) or a PostgreSQL address.
+
+    `policy` is a file to begin with: it is applied where the store has no policy yet. Afterwards the store's
+    version holds, and `assent policy apply` changes it. Opened like this the gate is cooperative: it keeps an
+    honest agent from acting alone, not a process that can write to the database itself.
+    """
+    given = {
+        "database": os.fspath(database) if database is not None else None,
+        "policy": os.fspath(policy) if policy is not None else None,
+        "workspace": workspace,
+        "agent": agent,
+    }
+    settings = load(given)
+    portal = Portal()
+    gate = Gate(
+        store_for(settings),
+        keys_for(settings),
+        workspace=settings.workspace,
+        agent=settings.agent,
+        portal=portal,
+        **({} if lease is None else {"lease": lease}),
+    )
+    portal.run(_begin(gate, settings))
+    return gate
+
+
+async def _begin(gate: Gate, settings: Settings) -> None:
+    store = gate.store
+    await store.open()
+    if settings.policy:
+        text = read_policy(settings.policy)
+        active = await store.policy(settings.workspace)
+        if active is None:
+            await apply_policy(store, settings.workspace, text, Principal(os_user()), settings.policy)
+        elif active.text != text:
+            warnings.warn(
+                f"{settings.policy} differs from the active policy (version {active.version}), which holds; "
+                f"`assent policy apply {settings.policy}` makes it the active one",
+                stacklevel=2,
+            )
+    await gate.start()
+
+
+def read_policy(file: str) -> str:
+    """The text of a policy file that loads without complaint."""
+    try:
+        text = Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+        raise SettingsError(f"the policy file {file} cannot be read: {reason}; check the path") from None
+    load_policy(text, file)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a person at a terminal works with."""
+
+    settings: Settings
+    store: Store
+    keys: KeyRing
+    judgement: Judgement
+    inbox: Inbox
+    notary: Notary
+
+    def person(self) -> Principal:
+        """Who sits here, by the operating system's word and the policy's `people:`."""
+        user = os_user()
+        found = resolve(self.judgement.policy, user)
+        if found is None:
+            raise NotAllowed(
+                f"the operating-system user {user!r} is nobody in the active policy; an operator can add it as "
+                "os_users: under people:",
+                principal=user,
+            )
+        return found
+
+
+async def desk(settings: Settings) -> Desk:
+    """A desk on an open store, with the active policy loaded."""
+    store = store_for(settings)
+    await store.open()
+    judgement = Judgement(store, settings.workspace)
+    await judgement.refresh()
+    keys = keys_for(settings)
+    inbox = Inbox(store, settings.workspace, judgement)
+    return Desk(settings, store, keys, judgement, inbox, Notary(store, keys, settings.workspace))

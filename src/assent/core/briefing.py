@@ -1,0 +1,236 @@
+"""What a reviewer must see, as data: facts apart from claims, reasons, options, time left, and exactly what runs.
+
+Every surface draws from this and from nothing else, so no surface can show something that does not run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from assent.core.action import Fact, Json, Risk
+from assent.core.advance import phrase
+from assent.core.canonical import restore
+from assent.core.decision import Candidate, Vote
+from assent.core.request import Kind, Option, Question, Request, Review, State
+from assent.core.text import lookalikes, span, visible
+from assent.core.verdict import AtEnd, GateKind
+
+
+@dataclass(frozen=True, slots=True)
+class OptionLine:
+    """One option as shown: what it leads to, and whether it can be undone. `runs` is false for "cancel"."""
+
+    number: int
+    label: str
+    consequence: str
+    says: str
+    runs: bool
+    reversible: bool
+    risk: Risk | None
+    forbidden: bool
+    phrase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One argument that is not as it was asked for."""
+
+    name: str
+    before: Json
+    after: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """Everything a card shows, in the order in which it matters."""
+
+    id: str
+    code: str
+    kind: Kind
+    state: State
+    risk: Risk
+    gate: GateKind
+    title: str
+    agent: str
+    asked_by: str
+    run: str
+    asked_at: datetime
+    facts: tuple[Fact, ...]
+    effect: tuple[str, ...]
+    why: tuple[str, ...]
+    options: tuple[OptionLine, ...]
+    question: Question | None
+    ends_at: datetime | None
+    time_left: str
+    then: str
+    needed_by: datetime | None
+    if_denied: str
+    action: str
+    args: Mapping[str, Json]
+    args_text: str
+    digest: str
+    secrets: int
+    differences: tuple[Difference, ...]
+    claims: Mapping[str, Json]
+    warnings: tuple[str, ...]
+    reviewers: tuple[str, ...]
+    needs: int
+    votes: tuple[Vote, ...]
+    phrase: str
+    outcome: str
+    result: Json
+    error: str
+    undo_until: datetime | None
+    review: Review
+    schema: Mapping[str, Json] | None
+    policy_version: int
+
+
+def brief(request: Request, now: datetime) -> Briefing:
+    """The briefing for `request` as it stands."""
+    ask, candidate = request.ask, request.candidate
+    verdict = candidate.verdict
+    manual = verdict.gate is GateKind.MANUAL
+    return Briefing(
+        id=ask.id,
+        code=ask.code,
+        kind=ask.kind,
+        state=request.state,
+        risk=candidate.assessment.risk,
+        gate=verdict.gate,
+        title=candidate.says,
+        agent=ask.agent,
+        asked_by=ask.asked_by,
+        run=ask.run,
+        asked_at=ask.created_at,
+        facts=candidate.assessment.facts,
+        effect=effect_words(candidate),
+        why=_why(candidate),
+        options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
+        question=ask.question,
+        ends_at=request.ends_at,
+        time_left=_time_left(request, now),
+        then=_then(request),
+        needed_by=ask.needed_by,
+        if_denied=ask.if_denied,
+        action=candidate.action.name,
+        args=restore(candidate.args_text) if candidate.args_text else {},
+        args_text=candidate.args_text,
+        digest=candidate.permit_digest,
+        secrets=len(request.sealed),
+        differences=_differences(request),
+        claims=ask.claims,
+        warnings=_warnings(request),
+        reviewers=(*verdict.reviewers, *request.told) if verdict.reviewers else (),
+        needs=verdict.quorum.count,
+        votes=request.votes,
+        phrase=phrase(candidate) if manual else "",
+        outcome=_outcome(request, now),
+        result=restore(request.result_text) if request.result_text else None,
+        error=request.error,
+        undo_until=request.undo_until if request.state is State.DONE else None,
+        review=request.review,
+        schema=candidate.action.schema,
+        policy_version=verdict.policy_version,
+    )
+
+
+def effect_words(candidate: Candidate) -> tuple[str, ...]:
+    """The four answers in words, the one that hurts first."""
+    effect = candidate.assessment.effect
+    words = ["can be undone" if effect.reversible else "cannot be undone"]
+    words.append(
+        {
+            "nothing": "changes nothing",
+            "local": "stays on this machine",
+            "service": "changes a service",
+            "organisation": "reaches the whole organisation",
+        }[effect.reach.value]
+    )
+    if effect.outside:
+        words.append("leaves our systems")
+    if effect.money:
+        words.append("costs money")
+    return tuple(words)
+
+
+def _why(candidate: Candidate) -> tuple[str, ...]:
+    verdict = candidate.verdict
+    because = verdict.because.strip()
+    sentences = [because[:1].upper() + because[1:]] if because else []
+    sentences += [trigger.says for trigger in verdict.triggers if trigger.says != verdict.because]
+    return tuple(visible(sentence, lines=False) for sentence in sentences)
+
+
+def _line(number: int, option: Option) -> OptionLine:
+    label, consequence, candidate = option.label, option.consequence, option.candidate
+    if candidate is None:
+        return OptionLine(number, label, consequence, "", False, True, None, False, "")
+    manual = candidate.verdict.gate is GateKind.MANUAL
+    return OptionLine(
+        number=number,
+        label=label,
+        consequence=consequence,
+        says=candidate.says,
+        runs=True,
+        reversible=candidate.assessment.effect.reversible,
+        risk=candidate.assessment.risk,
+        forbidden=candidate.verdict.gate is GateKind.FORBID,
+        phrase=phrase(candidate) if manual else "",
+    )
+
+
+def _time_left(request: Request, now: datetime) -> str:
+    if request.state is not State.PENDING:
+        return ""
+    if request.ends_at is not None:
+        return span(request.ends_at - now)
+    if request.candidate.verdict.gate is GateKind.SOFT:
+        return "starts when somebody has seen it"
+    return "no limit"
+
+
+def _then(request: Request) -> str:
+    ladder = request.candidate.verdict.ladder
+    if request.state is not State.PENDING or (ladder.limit is None and request.ends_at is None):
+        return "waits until somebody decides" if request.state is State.PENDING else ""
+    if ladder.at_end is AtEnd.PROCEED:
+        question = request.ask.question
+        return "goes on with the best guess" if question is not None else "runs unless somebody objects"
+    return "stays parked" if ladder.at_end is AtEnd.STAY else "denied"
+
+
+def _differences(request: Request) -> tuple[Difference, ...]:
+    asked, now = request.ask.candidate, request.candidate
+    if asked.permit_digest == now.permit_digest or not asked.args_text or not now.args_text:
+        return ()
+    before, after = restore(asked.args_text), restore(now.args_text)
+    names = sorted(before.keys() | after.keys())
+    changed = [Difference(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
+    if asked.action.name != now.action.name:
+        changed.insert(0, Difference("action", asked.action.name, now.action.name))
+    return tuple(changed)
+
+
+def _warnings(request: Request) -> tuple[str, ...]:
+    found = []
+    candidate = request.candidate
+    if candidate.verdict.observed is not None:
+        found.append(f"OBSERVE MODE: nothing is held; this would have been {candidate.verdict.observed}")
+    words = lookalikes(candidate.args_text)
+    if words:
+        found.append("text mixes letters that look alike: " + visible(", ".join(words[:3])[:80], lines=False))
+    if candidate.args_text and visible(candidate.args_text) != candidate.args_text:
+        found.append("text contains invisible or control characters; they are spelled out")
+    if request.purged:
+        found.append("the payload was purged after its retention; the log still proves what was decided")
+    return tuple(found)
+
+
+def _outcome(request: Request, now: datetime) -> str:
+    if request.state is State.PENDING:
+        return ""
+    when = f" {span(now - request.decided_at)} ago" if request.decided_at else ""
+    by = {"silence": "silence", "policy": "policy"}.get(request.word, request.decided_by)
+    told = f"{request.word or 'ran'} by {by}{when}" if by else f"ran without waiting ({request.candidate.verdict.rule})"
+    return f"{request.state}: {told}" + (f": {request.reason}" if request.reason else "")

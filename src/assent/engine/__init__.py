@@ -1,0 +1,1 @@
+"""The only code that joins the core to the ports."""

@@ -1,0 +1,392 @@
+"""From a call to its end: judged, put on record, waited for, decided, run."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from uuid_utils.compat import uuid7
+
+from assent.core.action import Action, Assessment, Fact, Json
+from assent.core.advance import advance, opened
+from assent.core.audit import Entry
+from assent.core.canonical import canonical, digest, restore
+from assent.core.change import Change
+from assent.core.decision import Cancel
+from assent.core.grant import covers, use
+from assent.core.request import Ask, Executor, Kind, Option, Request, State
+from assent.core.verdict import GateKind, Trigger, Verdict
+from assent.engine.execution import Execution
+from assent.engine.judgement import Context, Judgement
+from assent.engine.sealing import sealed
+from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
+from assent.engine.waiting import Hub
+from assent.errors import (
+    ActionFailed,
+    AssentError,
+    Conflict,
+    Denied,
+    DuplicateStep,
+    GrantSpent,
+    InvalidArguments,
+    OutcomeUnknown,
+    Parked,
+    Refused,
+    SentBack,
+)
+from assent.ports import Store, Vault, View
+
+_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call, judged but not yet on record."""
+
+    tool: Tool
+    args: Mapping[str, Json]
+    context: Context
+    action: Action
+    assessment: Assessment
+    verdict: Verdict
+    injected: Mapping[str, Any] = field(default_factory=dict)
+    looked_up: tuple[Fact, ...] = ()
+
+
+@dataclass(slots=True)
+class CallLine:
+    """An entry about a call that simply runs; its digest is computed where the entry is written, not in the call."""
+
+    at: datetime
+    workspace: str
+    prepared: Prepared
+    vault: Vault
+
+    def entry(self) -> Entry:
+        """The entry as it goes into the log."""
+        prepared = self.prepared
+        clean: Mapping[str, Json] = prepared.args
+        if prepared.tool.secret or any(fact.name == "secret" for fact in prepared.assessment.facts):
+            clean, _ = sealed(self.vault, "", clean, prepared.tool.secret)
+        body = {
+            "action": prepared.action.name,
+            "agent": prepared.context.agent,
+            "run": prepared.context.run,
+            "rule": prepared.verdict.rule,
+            "policy_version": prepared.verdict.policy_version,
+            "content_digest": digest(prepared.action.name, prepared.tool.schema_text, canonical(clean)),
+        }
+        return Entry("call.ran", self.at, self.workspace, "", prepared.context.agent, body)
+
+
+class Calls:
+    """The way of every call through one workspace, for one process."""
+
+    def __init__(
+        self,
+        store: Store,
+        workspace: str,
+        judgement: Judgement,
+        execution: Execution,
+        hub: Hub,
+        vault: Vault,
+        asked_by: str,
+        tools: Mapping[str, Tool],
+    ) -> None:
+        self.store, self.workspace, self.judgement, self.execution, self.hub = store, workspace, judgement, execution, hub
+        self.asked_by = asked_by
+        self._vault, self._tools = vault, tools
+
+    def prepare(self, tool: Tool, args: Mapping[str, Json], context: Context, injected: Mapping[str, Any]) -> Prepared:
+        """The call, judged on what its arguments say. Touches nothing."""
+        if context.key and not context.run:
+            context = replace(context, run=context.agent)
+        action, assessment, verdict = self.judgement.judged(tool, args, context, datetime.now(UTC))
+        return Prepared(tool, args, context, action, assessment, verdict, injected)
+
+    def runs_at_once(self, prepared: Prepared) -> bool:
+        """The call need not be on record before it runs; a line about it will be, soon."""
+        return prepared.verdict.gate is GateKind.RUN and prepared.tool.facts is None and not prepared.tool.detached
+
+    def note(self, prepared: Prepared) -> None:
+        """A line about a call that simply runs is on its way to the log."""
+        self.store.record(CallLine(datetime.now(UTC), self.workspace, prepared, self._vault).entry)
+
+    async def look_up(self, prepared: Prepared) -> Prepared:
+        """The call, judged again with what the operator's own lookup says; a lookup that fails makes it wait."""
+        tool = prepared.tool
+        if tool.facts is None:
+            return prepared
+        found: tuple[Fact, ...] = ()
+        fired: tuple[Trigger, ...] = ()
+        try:
+            found = looked_up(await resolved(await asyncio.to_thread(tool.facts, prepared.args)))
+        except Exception as problem:  # whatever it is, not knowing is a reason to ask
+            says = f"the lookup of facts failed ({type(problem).__name__}), so its reach is not known"
+            fired = (Trigger("lookup failed", says, GateKind.HARD),)
+        judged = self.judgement.judged(tool, prepared.args, prepared.context, datetime.now(UTC), found, fired)
+        action, assessment, verdict = judged
+        return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found)
+
+    async def submit(self, prepared: Prepared, *, start: bool = True) -> Request:
+        """The request is on record: waiting, running under our name, approved for a worker, or refused.
+
+        A step that already made its request gets that one back.
+        """
+        request_id = str(uuid7())
+        clean, secret = sealed(self._vault, request_id, prepared.args, prepared.tool.secret)
+        if secret:
+            prepared = self._rejudged(replace(prepared, args=clean))
+        signature = prepared.tool.signature
+        if signature is not None and not secret and not signature.same_after_round_trip(clean):
+            raise InvalidArguments(
+                f"the arguments of {prepared.tool.name} change when they are written as JSON and read back; "
+                "use types that survive that, so that what is shown is what runs"
+            )
+        try:
+            return await self._opened(prepared, request_id, secret, start)
+        except DuplicateStep as known:
+            return await self._existing(known, prepared)
+        except GrantSpent as gone:
+            without = self._rejudged(prepared, without=gone.grant_id)
+            return await self._opened(without, request_id, secret, start)
+
+    def _rejudged(self, prepared: Prepared, without: str = "") -> Prepared:
+        action, assessment, verdict = self.judgement.judged(
+            prepared.tool, prepared.args, prepared.context, datetime.now(UTC), prepared.looked_up, without=without
+        )
+        if prepared.verdict.gate > verdict.gate and not without:
+            verdict = prepared.verdict
+        return replace(prepared, action=action, assessment=assessment, verdict=verdict)
+
+    async def _opened(self, prepared: Prepared, request_id: str, secret: Mapping[str, str], start: bool) -> Request:
+        context = prepared.context
+        tool, verdict = prepared.tool, prepared.verdict
+        candidate = self.judgement.candidate(tool, prepared.action, prepared.assessment, verdict, context)
+        options = await self._options(prepared) if verdict.gate.holds else ()
+        template = Ask(
+            id=request_id,
+            code=new_code(),
+            workspace=self.workspace,
+            kind=Kind.ACTION,
+            agent=context.agent,
+            asked_by=self.asked_by,
+            created_at=datetime.now(UTC),
+            candidate=candidate,
+            run=context.run,
+            step=context.key,
+            executor=Executor.WORKER if tool.detached else Executor.CALLER,
+            options=options,
+            if_denied=tool.if_denied,
+            can_undo=tool.undo is not None,
+            can_verify=tool.verify is not None,
+            idempotent=tool.idempotent,
+            claims=claims(context),
+            template=tool.says,
+            draft_of=context.draft_of,
+        )
+        worker = self.execution.worker if start else ""
+
+        def step(view: View) -> Change:
+            ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
+            change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
+            return change if verdict.grant is None else _charged(change, prepared, view)
+
+        grants = () if verdict.grant is None else (verdict.grant,)
+        change = await self.store.transact(self.workspace, None, step, grants=grants)
+        assert change is not None and change.request is not None  # noqa: S101  the step always opens one
+        if change.request.state is State.RUNNING:
+            self.execution.hold(change.request)
+        return change.request
+
+    async def put(self, ask: Ask) -> Request:
+        """A request that was made by hand (a question) is on record."""
+
+        def step(view: View) -> Change:
+            needed = ask.needed_by
+            return opened(replace(ask, created_at=view.now, needed_by=needed), view.now, worker="", lease=LEASE_NONE)
+
+        try:
+            change = await self.store.transact(self.workspace, None, step)
+        except DuplicateStep as known:
+            existing = await self.store.request(self.workspace, known.request_id)
+            if existing is None:
+                raise
+            return existing
+        assert change is not None and change.request is not None  # noqa: S101  the step always opens one
+        return change.request
+
+    async def _existing(self, known: DuplicateStep, prepared: Prepared) -> Request:
+        request = await self.store.request(self.workspace, known.request_id)
+        if request is None:
+            raise known
+        asked = request.ask.candidate
+        content = digest(prepared.action.name, prepared.tool.schema_text, canonical(prepared.args))
+        if asked.content_digest != content:
+            raise Conflict(
+                f"step {prepared.context.key!r} was used for another call (request {request.code}); "
+                "give each call of a run a key of its own",
+                request_id=request.id, code=request.code, state=str(request.state),
+            )  # fmt: skip
+        return request
+
+    async def _options(self, prepared: Prepared) -> tuple[Option, ...]:
+        tool = prepared.tool
+        specs: Sequence[OptionSpec] = (
+            await resolved(tool.options(prepared.args)) if callable(tool.options) else tool.options
+        )
+        rule = self.judgement.policy.rule_named(prepared.verdict.rule)
+        if rule is not None:
+            specs = [*specs, *(OptionSpec(o.label, o.consequence, dict(o.set) or None, o.action) for o in rule.options)]
+        return tuple(self._option(prepared, spec) for spec in specs)
+
+    def _option(self, prepared: Prepared, spec: OptionSpec) -> Option:
+        """The option with its exact bytes and their verdict, so that it can be seen before it is chosen."""
+        if spec.change is None and not spec.instead:
+            return Option(spec.label, spec.consequence, None)
+        tool = prepared.tool if not spec.instead else self._tools.get(spec.instead)
+        if tool is None:
+            raise InvalidArguments(f"option {spec.label!r} names the action {spec.instead!r}, which is not guarded here")
+        changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
+        args = dict(changes) if spec.instead else {**prepared.args, **changes}
+        plain = tool.signature.plain(args) if tool.signature is not None else args
+        judged = self.judgement.judged(tool, plain, prepared.context, datetime.now(UTC))
+        action, assessment, verdict = judged
+        candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
+        return Option(spec.label, spec.consequence, candidate)
+
+    async def settled(self, request: Request, patience: float | None) -> Request:
+        """The request once it may run here or has ended; `Parked` if patience ran out first."""
+        deadline = None if patience is None else asyncio.get_running_loop().time() + patience
+        while self._must_wait(request):
+            left = None if deadline is None else deadline - asyncio.get_running_loop().time()
+            if left is not None and left <= 0:
+                raise Parked(request.id, request.code, request.candidate.says)
+            try:
+                request = await self.hub.changed(request, left)
+            except asyncio.CancelledError:
+                await asyncio.shield(self._withdrawn(request))
+                raise
+        return request
+
+    def _must_wait(self, request: Request) -> bool:
+        match request.state:
+            case State.PENDING | State.UNDOING | State.UNDO_ASKED:
+                return request.state is State.PENDING
+            case State.APPROVED:
+                return request.ask.executor is Executor.WORKER
+            case State.RUNNING:
+                return request.worker != self.execution.worker
+            case _:
+                return False
+
+    async def _withdrawn(self, request: Request) -> None:
+        """A caller that stopped waiting and cannot find its request again leaves nothing in the inbox."""
+        if request.ask.step or request.ask.executor is Executor.WORKER:
+            return
+
+        def step(view: View) -> Change | None:
+            if view.request is None or view.request.state is not State.PENDING:
+                return None
+            return advance(view.request, Cancel(request.ask.agent, "the caller stopped waiting"), view.now)
+
+        await self.store.transact(self.workspace, request.id, step)
+
+    async def admitted(self, prepared: Prepared, patience: float | None) -> Request:
+        """A request that is running under our name, for us to run now, or one that has ended already."""
+        request = await self.settled(await self.submit(await self.look_up(prepared)), patience)
+        if request.state is State.APPROVED:
+            request = await self.execution.begin(request)
+        return request
+
+    def tool_for(self, request: Request, asked: Tool) -> Tool:
+        """The tool that runs what was decided; an option may have named another one."""
+        name = request.candidate.action.name
+        tool = asked if name == asked.name else self._tools.get(name)
+        if tool is None:
+            raise AssentError(f"request {request.code} chose {name}, which is not guarded in this process")
+        return tool
+
+    def result(self, request: Request, tool: Tool) -> Any:
+        """What an ended request means to the caller: its result, or the error that says why there is none."""
+        match request.state:
+            case State.DONE | State.UNDO_ASKED | State.UNDOING | State.UNDONE:
+                value = restore(request.result_text) if request.result_text else None
+                returns = tool.signature.returns if tool.signature is not None else None
+                return value if returns is None else returns.validate_python(value)
+            case State.FAILED:
+                raise ActionFailed(
+                    f"request {request.code} ran and failed", request_id=request.id, code=request.code, error=request.error
+                )
+            case State.UNKNOWN:
+                raise OutcomeUnknown(request.id, request.code)
+            case _:
+                raise refusal(request)
+
+
+LEASE_NONE = timedelta(0)
+
+
+def refusal(request: Request) -> Denied:
+    """The error that tells the agent what was not allowed, why, and what to do next."""
+    action = request.candidate.action.name
+    kind: Callable[..., Denied] = Denied
+    match request.state:
+        case State.REFUSED:
+            kind, what = Refused, f"policy forbids {action}"
+            next_step = "Do not try it again or in another form; plan on without it, or say that you cannot."
+        case State.REVISED:
+            kind, what = SentBack, f"{action} was sent back"
+            next_step = "Follow the instructions and propose a new draft."
+        case State.EXPIRED:
+            what = f"nobody decided about {action} in time"
+            next_step = "It did not run. Plan on without it, or ask again later if it still matters."
+        case State.CANCELLED:
+            what = f"the request for {action} was withdrawn"
+            next_step = "It did not run."
+        case _:
+            what = f"{request.decided_by or 'a person'} denied {action}"
+            next_step = "It did not run. Mark the step as skipped and plan on without it; do not retry it unchanged."
+    if request.ask.if_denied:
+        next_step = request.ask.if_denied
+    if request.stop:
+        next_step = "Stop the whole run now."
+    return kind(
+        f"{what}: {request.reason}. {next_step}",
+        request_id=request.id, code=request.code, reason=request.reason, next_step=next_step, state=str(request.state),
+    )  # fmt: skip
+
+
+def claims(context: Context) -> dict[str, Json]:
+    """What the agent says about its call, kept apart from facts."""
+    said = {
+        "why": context.why,
+        "goal": context.goal,
+        "confidence": context.confidence,
+        "cost": context.cost,
+        "alternatives": list(context.alternatives),
+    }
+    return {name: value for name, value in said.items() if value not in ("", None, [])}
+
+
+def _charged(change: Change, prepared: Prepared, view: View) -> Change:
+    """The change with the grant that allowed it used once, checked by the database's clock."""
+    assert change.request is not None  # noqa: S101  it opens a request
+    grant = view.grants[0] if view.grants else None
+    if grant is None or not covers(grant, prepared.action, prepared.assessment, view.now):
+        raise GrantSpent("the grant no longer covers this; it is judged without it", grant_id=prepared.verdict.grant or "")
+    amount = next((fact.value for fact in prepared.assessment.facts if fact.name == "amount"), 0)
+    used = use(grant, amount, view.now)
+    body = {"request": change.request.id, "used": used.used, "granted_by": grant.granted_by}
+    line = Entry("grant.used", view.now, grant.workspace, grant.id, prepared.context.agent, body)
+    return replace(change, grants=(used,)).also(line)
+
+
+def _moment(when: datetime | timedelta | None, now: datetime) -> datetime | None:
+    return now + when if isinstance(when, timedelta) else when
+
+
+def new_code() -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(8))

@@ -1,0 +1,222 @@
+"""Running what was permitted: intent before effect, exactly the stored bytes, a result or an honest unknown."""
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from assent.core.action import Json
+from assent.core.advance import advance
+from assent.core.audit import Entry
+from assent.core.canonical import canonical, digest, restore
+from assent.core.change import Change, entry
+from assent.core.decision import Begin, BeginUndo, Event, Fail, Finding, Finish, Reconcile, Renew
+from assent.core.request import Request, State
+from assent.engine.portal import Portal
+from assent.engine.sealing import redacted, unsealed
+from assent.engine.tool import Tool, resolved
+from assent.errors import AssentError, Conflict, LeaseLost
+from assent.ports import Store, Vault, View
+
+LEASE = timedelta(seconds=60)
+
+_KEY: ContextVar[str] = ContextVar("assent_idempotency_key", default="")
+
+
+def idempotency_key() -> str:
+    """Inside a guarded function: the key to hand to the outside world, the same for every attempt. Else empty."""
+    return _KEY.get()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What `undo` and `verify` are given: the arguments that ran, what came back, and the idempotency key."""
+
+    args: Mapping[str, Any]
+    result: Any
+    key: str
+    request_id: str
+
+
+@dataclass(slots=True)
+class _Held:
+    request: Request
+    since: float = field(default_factory=time.monotonic)
+
+
+class Execution:
+    """Executes requests in this process, under one worker name."""
+
+    def __init__(self, store: Store, vault: Vault, portal: Portal, worker: str, lease: timedelta = LEASE) -> None:
+        self._store, self._vault, self._portal = store, vault, portal
+        self.worker, self.lease = worker, lease
+        self._held: dict[str, _Held] = {}
+        self._keeper: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    async def begin(self, request: Request) -> Request:
+        """Intent is on record and the permit is used; whoever gets here runs it, nobody else does."""
+        digest_held = request.candidate.permit_digest
+        began = await self._move(request, Begin(self.worker, self.lease, digest_held))
+        if began.state is not State.RUNNING:
+            raise Conflict(
+                f"request {began.code} is {began.state}: {began.reason}; propose again",
+                request_id=began.id, code=began.code, state=str(began.state),
+            )  # fmt: skip
+        self.hold(began)
+        return began
+
+    def values(self, tool: Tool, request: Request) -> dict[str, Any]:
+        """The arguments to run with, read from the stored bytes, secrets put back."""
+        plain = unsealed(self._vault, request.id, restore(request.candidate.args_text), request.sealed)
+        return tool.signature.values(plain) if tool.signature is not None else plain
+
+    def call(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
+        """What the function returned for the stored bytes; the idempotency key is set while it runs."""
+        values = self.values(tool, request)
+        token = _KEY.set(request.idempotency_key)
+        try:
+            return tool.call(values, injected)
+        finally:
+            _KEY.reset(token)
+
+    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
+        """The function's result, after intent (unless already on record), the call, and the record of its end."""
+        if request.state is not State.RUNNING:
+            request = await self.begin(request)
+        token = _KEY.set(request.idempotency_key)
+        try:
+            values = self.values(tool, request)
+            if tool.is_async:
+                result = await tool.call(values, injected)
+            else:
+                result = await asyncio.to_thread(tool.call, values, injected)
+        except Exception as problem:
+            await self.fail(request, problem)
+            raise
+        except BaseException:
+            # Cancelled halfway: nobody knows how far it came. The lease runs out and the outcome is unknown.
+            self.release(request)
+            raise
+        finally:
+            _KEY.reset(token)
+        await self.finish(tool, request, result)
+        return result
+
+    async def finish(self, tool: Tool, request: Request, result: Any) -> Request:
+        """The result is on record."""
+        return await self._end(request, Finish(request.fence, self._result_text(tool, result)))
+
+    async def fail(self, request: Request, problem: BaseException) -> Request:
+        """The error is on record."""
+        return await self._end(request, Fail(request.fence, self._error_text(request, problem)))
+
+    async def undo(self, tool: Tool, request: Request) -> Request:
+        """The way back was taken and its end is on record."""
+        if tool.undo is None:
+            return request
+        begun = await self._move(request, BeginUndo(self.worker, self.lease))
+        self.hold(begun)
+        try:
+            await _called(tool.undo, self._done(tool, begun))
+        except Exception as problem:
+            return await self.fail(begun, problem)
+        return await self._end(begun, Finish(begun.fence, ""))
+
+    async def verify(self, tool: Tool, request: Request) -> Request:
+        """An unknown outcome is settled if `verify` can tell; what it cannot tell stays unknown."""
+        if tool.verify is None or request.undoing:
+            return request
+        found = await _called(tool.verify, self._done(tool, request))
+        if found is None:
+            return request
+        finding = Finding.DONE if found else Finding.FAILED
+        note = "" if found else "verify says it did not happen"
+        return await self._move(request, Reconcile(finding, f"verify:{self.worker}", note))
+
+    def _done(self, tool: Tool, request: Request) -> Done:
+        result = restore(request.result_text) if request.result_text else None
+        return Done(self.values(tool, request), result, request.idempotency_key, request.id)
+
+    def _result_text(self, tool: Tool, result: Any) -> str:
+        returns = tool.signature.returns if tool.signature is not None else None
+        try:
+            plain: Json = returns.dump_python(result, mode="json") if returns is not None else result
+            return canonical(redacted(self._vault, plain))
+        except (AssentError, ValueError, TypeError):
+            return canonical({"unserializable": type(result).__name__})
+
+    def _error_text(self, request: Request, problem: BaseException) -> str:
+        secrets = [self._vault.unseal(request.id, secret) for secret in request.sealed.values()]
+        text = redacted(self._vault, f"{type(problem).__name__}: {problem}", secrets)
+        return str(text)[:2000]
+
+    async def _end(self, request: Request, event: Finish | Fail) -> Request:
+        try:
+            return await self._move(request, event)
+        except LeaseLost:
+            await self._keep_evidence(request, event)
+            raise
+        finally:
+            self.release(request)
+
+    async def _keep_evidence(self, request: Request, event: Finish | Fail) -> None:
+        """A result that came too late is kept in the log, as a digest; it changes nothing."""
+        said = event.result_text if isinstance(event, Finish) else event.error
+
+        def step(view: View) -> Change:
+            late: Entry = entry(
+                view.request or request, view.now, "execution.late", self.worker,
+                fence=event.fence, finished=isinstance(event, Finish), digest=digest(said),
+            )  # fmt: skip
+            return Change(entries=(late,))
+
+        await self._store.transact(request.workspace, request.id, step)
+
+    async def _move(self, request: Request, event: Event) -> Request:
+        def step(view: View) -> Change | None:
+            return None if view.request is None else advance(view.request, event, view.now)
+
+        change = await self._store.transact(request.workspace, request.id, step, hint=request)
+        return change.request if change is not None and change.request is not None else request
+
+    def hold(self, request: Request) -> None:
+        """The lease is renewed for as long as it takes."""
+        self._held[request.id] = _Held(request)
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep, name="assent-leases", daemon=True)
+            self._keeper.start()
+
+    def release(self, request: Request) -> None:
+        """The lease is no longer renewed."""
+        self._held.pop(request.id, None)
+
+    def close(self) -> None:
+        """No lease is renewed any more."""
+        self._stopping.set()
+
+    def _keep(self) -> None:
+        pause = self.lease.total_seconds() / 3
+        while not self._stopping.wait(pause):
+            for held in list(self._held.values()):
+                if time.monotonic() - held.since >= pause / 2:
+                    self._portal.submit(self._renew(held))
+
+    async def _renew(self, held: _Held) -> None:
+        try:
+            held.request = await self._move(held.request, Renew(held.request.fence, self.lease))
+        except Conflict:
+            self.release(held.request)
+        except AssentError:
+            return
+
+
+async def _called(function: Any, done: Done) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await function(done)
+    return await resolved(await asyncio.to_thread(function, done))

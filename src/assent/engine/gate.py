@@ -1,0 +1,354 @@
+"""The agent's side: guard functions, propose calls, ask questions, hear outcomes. There is no method that decides."""
+
+import getpass
+import inspect
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from uuid_utils.compat import uuid7
+
+from assent.core.action import Action, Declaration, Json, Reach, Risk
+from assent.core.canonical import canonical, restore
+from assent.core.policy import Policy
+from assent.core.request import Ask, Kind, Question, Request, State
+from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
+from assent.engine.calls import Calls, Prepared, claims, new_code, refusal
+from assent.engine.execution import LEASE, Execution
+from assent.engine.guard import CONTEXT, Guarded, guarded
+from assent.engine.judgement import Context, Judgement
+from assent.engine.portal import Portal
+from assent.engine.sealing import unsealed
+from assent.engine.signature import read_signature
+from assent.engine.tool import Lookup, OptionSpec, Tool, tool
+from assent.engine.waiting import Hub
+from assent.engine.worker import Worker
+from assent.errors import GuardError, NotFound, Parked
+from assent.ports import Store, Vault
+
+try:
+    import pwd
+except ImportError:  # not on Windows
+    pwd = None  # type: ignore[assignment]
+
+_MISSING: Any = object()
+
+
+@dataclass(slots=True)
+class Running:
+    """What a proposer holds while it carries out what was approved; set `result` to what came back."""
+
+    args: Any
+    action: str
+    key: str
+    result: Any = field(default=None)
+
+
+class Proposal:
+    """A call that was proposed and is not a function; whoever proposed it carries it out."""
+
+    def __init__(self, gate: "Gate", prepared: Prepared, request: Request | None) -> None:
+        self._gate, self._prepared, self._request = gate, prepared, request
+
+    @property
+    def request(self) -> Request | None:
+        """The request, as last seen; none for a call that simply runs."""
+        return self._request
+
+    async def outcome(self, patience: float | None = None) -> Any:
+        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`."""
+        if self._request is None:
+            return dict(self._prepared.args)
+        self._request = request = await self._gate._calls.settled(self._request, patience)
+        if request.state not in (State.APPROVED, State.RUNNING):
+            self._gate._calls.result(request, self._prepared.tool)
+        return restore(request.candidate.args_text)
+
+    @asynccontextmanager
+    async def execution(self, patience: float | None = None) -> AsyncIterator[Running]:
+        """Intent is on record inside the block; its end, or the error it raises, is on record after it."""
+        await self.outcome(patience)
+        if self._request is None:
+            yield Running(dict(self._prepared.args), self._prepared.action.name, "")
+            return
+        execution = self._gate._calls.execution
+        request = self._request if self._request.state is State.RUNNING else await execution.begin(self._request)
+        candidate = request.candidate
+        args = unsealed(self._gate._vault, request.id, restore(candidate.args_text), request.sealed)
+        running = Running(args, candidate.action.name, request.idempotency_key)
+        try:
+            yield running
+        except Exception as problem:
+            self._request = await execution.fail(request, problem)
+            raise
+        except BaseException:
+            execution.release(request)
+            raise
+        self._request = await execution.finish(self._prepared.tool, request, running.result)
+
+
+class Gate:
+    """What an agent holds. It can propose, wait and hear; it cannot decide."""
+
+    def __init__(
+        self,
+        store: Store,
+        vault: Vault,
+        *,
+        workspace: str = "default",
+        agent: str = "agent",
+        fallback: Policy | None = None,
+        lease: timedelta = LEASE,
+        asked_by: str | None = None,
+        portal: Portal | None = None,
+    ) -> None:
+        self._store, self._vault, self._workspace = store, vault, workspace
+        self._portal = portal or Portal()
+        self._tools: dict[str, Tool] = {}
+        self._context = Context(agent=agent)
+        self._hub = Hub(store, workspace)
+        self._judgement = Judgement(store, workspace, fallback)
+        worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self._execution = Execution(store, vault, self._portal, worker, lease)
+        user = asked_by if asked_by is not None else os_user()
+        self._calls = Calls(
+            store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools
+        )
+
+    @property
+    def store(self) -> Store:
+        """Where everything is kept."""
+        return self._store
+
+    @property
+    def workspace(self) -> str:
+        return self._workspace
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that judges now."""
+        return self._judgement.policy
+
+    async def start(self) -> None:
+        """The policy is loaded and changes to it are heard."""
+        await self._store.open()
+        await self._judgement.refresh()
+        self._hub.listen(self._heard)
+
+    async def close(self) -> None:
+        """Nothing is held open; everything acknowledged is durable."""
+        self._execution.close()
+        self._hub.stop()
+        await self._store.flush()
+        await self._store.close()
+
+    def _heard(self, changed: Mapping[str, int] | None) -> None:
+        if changed is None or any(key.startswith(("policy:", "grant:")) for key in changed):
+            self._portal.submit(self._judgement.refresh())
+
+    def guard(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str = "",
+        reversible: bool | None = None,
+        reach: Reach | str | None = None,
+        outside: bool | None = None,
+        money: bool | None = None,
+        risk: Risk | str | None = None,
+        says: str = "",
+        options: Iterable[OptionSpec] | Callable[..., Any] = (),
+        if_denied: str = "",
+        needed_by: datetime | timedelta | None = None,
+        facts: Lookup | None = None,
+        undo: Callable[..., Any] | None = None,
+        verify: Callable[..., Any] | None = None,
+        idempotent: bool = False,
+        inject: Mapping[str, Any] | None = None,
+        detached: bool = False,
+        patience: float | None = None,
+    ) -> Any:
+        """The function, guarded: each call is classified, judged, and runs, waits, parks or is refused.
+
+        `reversible`, `reach`, `outside`, `money` and `risk` declare its effect; what is left out is looked up
+        or guessed from names. `patience` is how many seconds a call waits before it raises `Parked` (0: at once;
+        None: as long as it takes). `detached` leaves the running to a worker.
+        """
+
+        def make(function: Callable[..., Any]) -> Guarded[Any, Any]:
+            signature = read_signature(function, inject=frozenset(inject or {}))
+            made = tool(
+                name or function.__name__,
+                description=inspect.getdoc(function) or "",
+                schema=signature.schema,
+                schema_text=signature.schema_text,
+                declared=declaration(reversible, reach, outside, money, risk),
+                says=says,
+                options=options if callable(options) else tuple(options),
+                if_denied=if_denied,
+                needed_by=needed_by,
+                facts=facts,
+                secret=signature.secret,
+                function=function,
+                signature=signature,
+                inject=dict(inject or {}),
+                undo=undo,
+                verify=verify,
+                idempotent=idempotent,
+                detached=detached,
+                is_async=inspect.iscoroutinefunction(function),
+            )
+            if made.name in self._tools:
+                raise GuardError(f"an action named {made.name!r} is guarded already; pass name= to tell them apart")
+            missing = signature.injected - set(inject or {}) - {"self", "cls"}
+            if detached and (missing or {"self", "cls"} & signature.injected):
+                raise GuardError(f"{made.name} is detached: a worker needs inject= for {', '.join(sorted(missing)) or 'self'}")
+            self._tools[made.name] = made
+            return Guarded(made, self._calls, self._portal, patience, self._context)
+
+        return guarded(make, function)
+
+    @contextmanager
+    def context(self, **said: Any) -> Iterator[None]:
+        """Calls inside belong to this agent, run and goal: `with gate.context(agent="cleanup", run="41"):`"""
+        if "alternatives" in said:
+            said["alternatives"] = tuple(said["alternatives"])
+        token = CONTEXT.set(replace(CONTEXT.get() or self._context, **said))
+        try:
+            yield
+        finally:
+            CONTEXT.reset(token)
+
+    async def propose(
+        self,
+        action: str,
+        args: Mapping[str, Json],
+        *,
+        description: str = "",
+        schema: Mapping[str, Json] | None = None,
+        trusted: bool = True,
+        says: str = "",
+        options: Iterable[OptionSpec] = (),
+        if_denied: str = "",
+        needed_by: datetime | timedelta | None = None,
+        declared: Declaration | None = None,
+        **said: Any,
+    ) -> Proposal:
+        """A call that is no function, judged and put on record; carry it out inside `proposal.execution()`."""
+        proposed = tool(
+            action,
+            description=description,
+            schema=schema,
+            schema_text=canonical(schema) if schema else "",
+            declared=declared,
+            trusted=trusted,
+            says=says,
+            options=tuple(options),
+            if_denied=if_denied,
+            needed_by=needed_by,
+        )
+        plain = restore(canonical(args))
+        context = replace(CONTEXT.get() or self._context, **said)
+        prepared = self._calls.prepare(proposed, plain, context, {})
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
+            return Proposal(self, prepared, None)
+        return Proposal(self, prepared, await self._calls.submit(prepared, start=False))
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        choices: Iterable[str] = (),
+        schema: Mapping[str, Json] | None = None,
+        best_guess: Any = _MISSING,
+        time: timedelta | None = timedelta(hours=1),
+        reviewers: Iterable[str] = (),
+        patience: float | None = None,
+        **said: Any,
+    ) -> Any:
+        """The answer of a person; after `time` the declared best guess, or `Denied` where there is none."""
+        context = replace(CONTEXT.get() or self._context, **said)
+        if context.key and not context.run:
+            context = replace(context, run=context.agent)
+        guessed = best_guess is not _MISSING
+        at_end = AtEnd.PROCEED if guessed else AtEnd.DENY
+        verdict = Verdict(
+            GateKind.ASK, "question", "the agent needs an answer",
+            reviewers=tuple(reviewers), ladder=Ladder(limit=time, at_end=at_end), policy_version=self.policy.version,
+        )  # fmt: skip
+        options = tuple(choices)
+        asked = tool("question", description="", declared=Declaration(True, Reach.NOTHING, False, False))
+        action = Action("question", {"question": question, "choices": list(options)}, context.agent)
+        assessment = self._judgement.judged(asked, action.args, context, datetime.now(UTC))[1]
+        candidate = replace(self._judgement.candidate(asked, action, assessment, verdict, context), says=question)
+        ask = Ask(
+            id=str(uuid7()), code=new_code(), workspace=self._workspace, kind=Kind.QUESTION, agent=context.agent,
+            asked_by=self._calls.asked_by, created_at=datetime.now(UTC), candidate=candidate,
+            run=context.run, step=context.key,
+            question=Question(question, options, schema, best_guess if guessed else None, guessed),
+            claims=claims(context),
+        )  # fmt: skip
+        request = await self._calls.settled(await self._calls.put(ask), patience)
+        if request.state is State.ANSWERED:
+            return request.answer
+        raise refusal(request)
+
+    async def outcome(self, request_id: str, patience: float | None = 0) -> Request:
+        """The request as it is now, or once it has been decided within `patience`."""
+        request = await self._store.request(self._workspace, request_id)
+        if request is None:
+            raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
+        try:
+            return await self._calls.settled(request, patience)
+        except Parked:
+            return request
+
+    async def resume(self, request_id: str, patience: float | None = 0, **injected: Any) -> Any:
+        """The result of a parked call, run here if it was approved meanwhile; `Parked` if it still waits."""
+        request = await self._store.request(self._workspace, request_id)
+        if request is None:
+            raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
+        request = await self._calls.settled(request, patience)
+        name = request.candidate.action.name
+        known = self._tools.get(name)
+        if known is None:
+            raise GuardError(f"request {request.code} is for {name}, which is not guarded in this process")
+        if request.state is State.APPROVED:
+            return await self._execution.run(known, request, injected)
+        return self._calls.result(request, known)
+
+    def worker(self, *, capacity: int = 10) -> Worker:
+        """A worker that runs what is approved for the functions guarded here: `async with gate.worker():`"""
+        return Worker(self._store, self._workspace, self._hub, self._execution, self._tools, capacity)
+
+
+def declaration(
+    reversible: bool | None, reach: Reach | str | None, outside: bool | None, money: bool | None, risk: Risk | str | None
+) -> Declaration:
+    """The four answers as given; an unknown word is refused."""
+    try:
+        return Declaration(
+            reversible,
+            Reach(reach) if isinstance(reach, str) else reach,
+            outside,
+            money,
+            Risk(risk) if isinstance(risk, str) else risk,
+        )
+    except ValueError as problem:
+        raise GuardError(f"{problem}; reach is one of {_words(Reach)}, risk one of {_words(Risk)}") from None
+
+
+def _words(kind: Any) -> str:
+    return ", ".join(str(member) for member in kind)
+
+
+def os_user() -> str:
+    """The operating-system user this process runs as, asked of the system and not of the environment."""
+    return pwd.getpwuid(os.getuid()).pw_name if pwd is not None else getpass.getuser()

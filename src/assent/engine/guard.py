@@ -1,0 +1,140 @@
+"""A guarded function: calling it proposes the call; it runs, waits, parks or is refused as policy says."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from assent.core.request import Request, State
+from assent.engine.calls import Calls, Prepared
+from assent.engine.judgement import Context
+from assent.engine.portal import Portal, on_event_loop
+from assent.engine.tool import Tool
+from assent.errors import GuardError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CONTEXT: ContextVar[Context | None] = ContextVar("assent_context", default=None)
+
+
+class Guarded(Generic[P, R]):
+    """What `@gate.guard` makes of a function. Call it as before; `with_` adds what the agent has to say."""
+
+    def __init__(
+        self,
+        tool: Tool,
+        calls: Calls,
+        portal: Portal,
+        patience: float | None,
+        fallback: Context,
+        context: Context | None = None,
+        bound: tuple[Any, ...] = (),
+    ) -> None:
+        self._tool, self._calls, self._portal = tool, calls, portal
+        self._patience, self._fallback, self._context, self._bound = patience, fallback, context, bound
+        if tool.function is not None:
+            functools.update_wrapper(self, tool.function)
+        if tool.is_async:
+            inspect.markcoroutinefunction(self) if hasattr(inspect, "markcoroutinefunction") else None
+
+    @property
+    def name(self) -> str:
+        """The action's name, as policy and reviewers see it."""
+        return self._tool.name
+
+    @property
+    def tool(self) -> Tool:
+        return self._tool
+
+    def with_(self, **said: Any) -> "Guarded[P, R]":
+        """The same function with what the agent says about this call: why, goal, confidence, cost, alternatives,
+        and `key`, the name of this step within its run, under which a repeated call finds its request again."""
+        unknown = said.keys() - Context.__dataclass_fields__.keys()
+        if unknown:
+            known = ", ".join(sorted(Context.__dataclass_fields__))
+            raise GuardError(f"with_() does not know {sorted(unknown)[0]!r}; there are {known}")
+        if "alternatives" in said:
+            said["alternatives"] = tuple(said["alternatives"])
+        context = replace(self._context or CONTEXT.get() or self._fallback, **said)
+        return Guarded(self._tool, self._calls, self._portal, self._patience, self._fallback, context, self._bound)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> "Guarded[P, R]":
+        if instance is None:
+            return self
+        return Guarded(
+            self._tool, self._calls, self._portal, self._patience, self._fallback, self._context, (instance,)
+        )
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._tool.is_async:
+            return self.acall(*args, **kwargs)  # type: ignore[return-value]
+        return self._blocking_call(args, kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """The call, awaited; for a synchronous function it runs in a thread."""
+        prepared = self._prepared(args, kwargs)
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
+            return await self._run_bare(prepared)
+        request = await self._calls.admitted(prepared, self._patience)
+        tool = self._calls.tool_for(request, self._tool)
+        if request.state is not State.RUNNING:
+            return self._calls.result(request, tool)
+        return await self._calls.execution.run(tool, request, prepared.injected)
+
+    def _blocking_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        prepared = self._prepared(args, kwargs)
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
+            return self._tool.call(self._values(prepared), prepared.injected)  # type: ignore[no-any-return]
+        if on_event_loop():
+            raise GuardError(
+                f"{self.name} may have to wait for a person, and waiting would stop the event loop it was called on; "
+                f"use `await {self.name}.acall(...)`"
+            )
+        request = self._portal.run(self._calls.admitted(prepared, self._patience))
+        tool = self._calls.tool_for(request, self._tool)
+        if request.state is not State.RUNNING:
+            return self._calls.result(request, tool)  # type: ignore[no-any-return]
+        return self._run_here(tool, request, prepared)
+
+    def _run_here(self, tool: Tool, request: Request, prepared: Prepared) -> Any:
+        execution = self._calls.execution
+        if tool.is_async:
+            return self._portal.run(execution.run(tool, request, prepared.injected))
+        try:
+            result = execution.call(tool, request, prepared.injected)
+        except Exception as problem:
+            self._portal.run(execution.fail(request, problem))
+            raise
+        except BaseException:
+            execution.release(request)
+            raise
+        self._portal.run(execution.finish(tool, request, result))
+        return result
+
+    async def _run_bare(self, prepared: Prepared) -> Any:
+        values = self._values(prepared)
+        if self._tool.is_async:
+            return await self._tool.call(values, prepared.injected)
+        return await asyncio.to_thread(self._tool.call, values, prepared.injected)
+
+    def _values(self, prepared: Prepared) -> dict[str, Any]:
+        assert self._tool.signature is not None  # noqa: S101  a guarded function has one
+        return self._tool.signature.values(prepared.args)
+
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
+        signature = self._tool.signature
+        assert signature is not None  # noqa: S101  a guarded function has one
+        plain, injected = signature.bind(self._bound + args, kwargs)
+        context = self._context or CONTEXT.get() or self._fallback
+        return self._calls.prepare(self._tool, plain, context, injected)
+
+
+def guarded(make: Callable[[Callable[..., Any]], Any], function: Any) -> Any:
+    """`make` applied now, or a decorator that applies it: `@gate.guard` and `@gate.guard(...)` alike."""
+    return make if function is None else make(function)

@@ -1,0 +1,259 @@
+"""The reviewer's side: what waits, what it is, and what people say about it. Identity comes from the edge."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from assent.core.action import Json
+from assent.core.advance import advance
+from assent.core.authority import Principal, may_decide
+from assent.core.briefing import Briefing, brief
+from assent.core.canonical import canonical, restore
+from assent.core.change import Change
+from assent.core.decision import (
+    Answer,
+    Approve,
+    AskUndo,
+    Candidate,
+    Choose,
+    Decided,
+    Decision,
+    Deny,
+    Event,
+    Finding,
+    Modify,
+    Opinion,
+    Reconcile,
+    Reviewed,
+    Revise,
+    Seen,
+)
+from assent.core.request import Kind, Request, State
+from assent.engine.judgement import Context, Judgement
+from assent.engine.tool import tool
+from assent.errors import AlreadyDecided, InvalidDecision, NotAllowed, NotFound
+from assent.ports import Filter, Page, Store, View
+
+
+class Inbox:
+    """What a reviewer's surface holds. Every method that changes something takes the person who does it."""
+
+    def __init__(self, store: Store, workspace: str, judgement: Judgement) -> None:
+        self._store, self._workspace, self._judgement = store, workspace, judgement
+
+    async def refresh(self) -> None:
+        """The policy that says who may decide is the active one."""
+        await self._judgement.refresh()
+
+    async def page(self, wanted: Filter | None = None, *, after: str = "", limit: int = 50) -> Page:
+        """Requests, most urgent first; without a filter those that wait for a decision."""
+        return await self._store.requests(self._workspace, wanted or WAITING, after=after, limit=limit)
+
+    async def find(self, prefix: str) -> Request:
+        """The one request whose code or id begins with `prefix`."""
+        prefix = prefix.strip().lower()
+        if not prefix:
+            raise NotFound("an id is needed; `assent pending` lists what waits")
+        found = await self._store.find(self._workspace, prefix, limit=6)
+        if not found:
+            raise NotFound(f"no request begins with {prefix!r}; `assent pending` lists what waits")
+        if len(found) > 1:
+            codes = ", ".join(request.code for request in found[:5])
+            raise NotFound(f"{prefix!r} fits several requests ({codes}{'…' if len(found) > 5 else ''}); type more of it")
+        return found[0]
+
+    async def brief(self, request_id: str) -> Briefing:
+        """The briefing of one request, by the database's clock."""
+        request = await self._request(request_id)
+        return brief(request, await self._store.now())
+
+    async def seen(self, by: Principal, request_id: str) -> None:
+        """A surface showed it to somebody who may decide it; a soft window has begun."""
+        request = await self._request(request_id)
+        if request.state is State.PENDING and request.seen_at is None and self._why_not(by, request) is None:
+            await self._moved(request_id, lambda current, now: _if_pending(current, Seen(by.name), now))
+
+    def may_decide(self, by: Principal | None, request: Request) -> str | None:
+        """Why this person may not decide this request, or nothing."""
+        return self._why_not(by, request)
+
+    async def approve(self, by: Principal, request_id: str, *, note: str = "", **shown: str) -> Request:
+        """Approved by this person, on what they saw; runs once enough people have."""
+        return await self._decide(by, request_id, lambda _: Approve(note), shown)
+
+    async def deny(self, by: Principal, request_id: str, reason: str, *, stop: bool = False, **shown: str) -> Request:
+        """Denied, with the reason that the agent is told."""
+        return await self._decide(by, request_id, lambda _: Deny(reason, stop), shown)
+
+    async def revise(self, by: Principal, request_id: str, instructions: str, **shown: str) -> Request:
+        """Sent back with instructions for another draft."""
+        return await self._decide(by, request_id, lambda _: Revise(instructions), shown)
+
+    async def modify(
+        self, by: Principal, request_id: str, args: Mapping[str, Json], *, note: str = "", **shown: str
+    ) -> Request:
+        """Approved with these arguments instead, judged anew; what became riskier waits for who may allow it."""
+        return await self._decide(by, request_id, lambda request: Modify(self.changed(request, args), note), shown)
+
+    async def choose(self, by: Principal, request_id: str, option: int, *, note: str = "", **shown: str) -> Request:
+        """The option with this number (from 0) is taken; its exact bytes are judged anew."""
+        return await self._decide(by, request_id, lambda request: self._choice(request, option, note), shown)
+
+    async def answer(self, by: Principal, request_id: str, value: Json, *, note: str = "", **shown: str) -> Request:
+        """The question is answered."""
+        return await self._decide(by, request_id, lambda request: _answered(request, value, note), shown)
+
+    async def undo(self, by: Principal, request_id: str, reason: str = "") -> Request:
+        """Whoever has the function takes it back."""
+        return await self._person(by, request_id, AskUndo(by.name, reason))
+
+    async def reconcile(self, by: Principal, request_id: str, finding: Finding, note: str = "") -> Request:
+        """An unknown outcome is settled by somebody who looked."""
+        return await self._person(by, request_id, Reconcile(finding, by.name, note))
+
+    async def review(self, by: Principal, request_id: str, opinion: Opinion, note: str = "") -> Request:
+        """Somebody looked at what already ran."""
+        return await self._person(by, request_id, Reviewed(opinion, by.name, note))
+
+    def changed(self, request: Request, args: Mapping[str, Json]) -> Candidate:
+        """What would run with these arguments: checked against the schema, classified and judged again."""
+        before = request.candidate
+        plain = restore(canonical(args))
+        _fits(plain, before.action.schema, "arguments")
+        return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
+
+    def _choice(self, request: Request, option: int, note: str) -> Choose:
+        if not 0 <= option < len(request.ask.options):
+            there = f"there are {len(request.ask.options)}" if request.ask.options else "it offers none"
+            raise InvalidDecision(f"request {request.code} has no option {option + 1}; {there}")
+        chosen = request.ask.options[option]
+        if chosen.candidate is None:
+            return Choose(option, None, note)
+        judged = self._judged(request, chosen.candidate, "")
+        return Choose(option, replace(judged, says=chosen.candidate.says), note)
+
+    def _judged(self, request: Request, candidate: Candidate, template: str) -> Candidate:
+        ask, action = request.ask, candidate.action
+        context = Context(
+            agent=ask.agent, run=ask.run, key=ask.step, goal=action.goal, why=action.why,
+            confidence=action.confidence, cost=action.cost, alternatives=action.alternatives,
+        )  # fmt: skip
+        made = tool(
+            action.name,
+            description=action.description,
+            schema=action.schema,
+            schema_text=canonical(action.schema) if action.schema else "",
+            declared=action.declared,
+            trusted=action.trusted,
+        )
+        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
+        new, assessment, verdict = self._judgement.judged(made, action.args, context, request.changed_at, facts)
+        at_least = ask.candidate.verdict if action.name == ask.candidate.action.name else None
+        return self._judgement.candidate(replace(made, says=template), new, assessment, verdict, context, at_least)
+
+    async def _decide(self, by: Principal, request_id: str, say: Callable[[Request], Decision], shown: Mapping[str, str]) -> Request:
+        """The decision is committed, or the error says why it cannot be: not allowed, stale, or too late."""
+
+        def step(request: Request, now: datetime) -> Change | None:
+            if request.state is State.PENDING:
+                self._allow(by, request)
+                decision: Decision = say(request)
+            else:
+                decision = Approve()
+            counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision)
+            event = Decided(
+                decision,
+                by.name,
+                by.roles,
+                seen_digest=shown.get("seen_digest", ""),
+                confirm=shown.get("confirm", ""),
+                surface=shown.get("surface", ""),
+                counts=counts,
+            )
+            return advance(request, event, now)
+
+        after = await self._moved(request_id, step)
+        if after.state is State.EXPIRED or (after.word == "silence" and after.state is not State.PENDING):
+            raise AlreadyDecided(
+                f"request {after.code} ended before this decision: {after.reason}",
+                request_id=after.id, code=after.code, state=str(after.state), by="the time limit", at=after.decided_at,
+            )  # fmt: skip
+        return after
+
+    def _counts(self, by: Principal, request: Request, decision: Modify | Choose) -> bool:
+        """The person may also decide what the change makes of it."""
+        if decision.instead is None:
+            return True
+        policy, reviewers = self._judgement.policy, decision.instead.verdict.reviewers
+        return may_decide(policy, by, reviewers, request.ask.agent, request.ask.asked_by) is None
+
+    async def _person(self, by: Principal, request_id: str, event: Event) -> Request:
+        def step(request: Request, now: datetime) -> Change | None:
+            self._allow(by, request, voted=False)
+            return advance(request, event, now)
+
+        return await self._moved(request_id, step)
+
+    def _allow(self, by: Principal, request: Request, *, voted: bool = True) -> None:
+        reason = self._why_not(by, request, voted=voted)
+        if reason is not None:
+            raise NotAllowed(f"{by.name} may not decide request {request.code}: {reason}", principal=by.name)
+
+    def _why_not(self, by: Principal | None, request: Request, *, voted: bool = True) -> str | None:
+        verdict = request.candidate.verdict
+        reviewers = (*verdict.reviewers, *request.told) if verdict.reviewers else ()
+        already = tuple(vote.by for vote in request.votes) if voted else ()
+        return may_decide(
+            self._judgement.policy, by, reviewers, request.ask.agent, request.ask.asked_by, already
+        )
+
+    async def _moved(self, request_id: str, move: Callable[[Request, datetime], Change | None]) -> Request:
+        def step(view: View) -> Change | None:
+            if view.request is None:
+                raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
+            return move(view.request, view.now)
+
+        change = await self._store.transact(self._workspace, request_id, step)
+        if change is not None and change.request is not None:
+            return change.request
+        return await self._request(request_id)
+
+    async def _request(self, request_id: str) -> Request:
+        request = await self._store.request(self._workspace, request_id)
+        if request is None:
+            raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
+        return request
+
+
+WAITING = Filter(states=(State.PENDING,))
+
+
+def _if_pending(request: Request, event: Event, now: datetime) -> Change | None:
+    return advance(request, event, now) if request.state is State.PENDING else None
+
+
+def _answered(request: Request, value: Json, note: str) -> Answer:
+    question = request.ask.question
+    if request.ask.kind is not Kind.QUESTION or question is None:
+        raise InvalidDecision(f"request {request.code} asks for leave to act; approve or deny it")
+    plain = restore(canonical(value))
+    if question.choices and plain not in question.choices:
+        raise InvalidDecision(f"choose one of: {', '.join(question.choices)}")
+    _fits(plain, question.schema, "the answer")
+    return Answer(plain, note)
+
+
+def _fits(value: Json, schema: Mapping[str, Json] | None, what: str) -> None:
+    """`value` fits the schema; the error names places, never values."""
+    if schema is None:
+        return
+    try:
+        problems = list(Draft202012Validator(dict(schema)).iter_errors(value))
+    except SchemaError:
+        raise InvalidDecision(f"{what} cannot be checked: the action's own schema is broken; deny it") from None
+    if problems:
+        said = "; ".join(f"{'.'.join(map(str, p.absolute_path)) or what}: must satisfy {p.validator}" for p in problems[:5])
+        raise InvalidDecision(f"{what} do not fit the schema: {said}")

@@ -1,0 +1,146 @@
+"""The active policy and standing grants of a workspace, and what they say of a call."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from assent.core.action import Action, Assessment, Fact, Json
+from assent.core.canonical import canonical, digest
+from assent.core.classify import assess, profile
+from assent.core.decision import Candidate
+from assent.core.grant import Grant
+from assent.core.judge import is_stricter, judge
+from assent.core.policy import Policy, builtin_policy
+from assent.core.policy_file import load_policy
+from assent.core.situation import Situation
+from assent.core.text import default_line, render
+from assent.core.verdict import Trigger, Verdict
+from assent.engine.tool import Tool
+from assent.ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who asks, for which run and step, and what the agent says about it. What it says are claims, not facts."""
+
+    agent: str = "agent"
+    run: str = ""
+    key: str = ""
+    goal: str = ""
+    why: str = ""
+    confidence: float | None = None
+    cost: float | None = None
+    alternatives: tuple[str, ...] = ()
+    draft_of: str = ""
+
+
+class Judgement:
+    """Judges calls by the policy that is active in the store, or the built-in one where there is none."""
+
+    def __init__(self, store: Store, workspace: str, fallback: Policy | None = None) -> None:
+        self._store, self._workspace = store, workspace
+        self._fallback = fallback or builtin_policy()
+        self.policy: Policy = self._fallback
+        self.grants: tuple[Grant, ...] = ()
+        self._tools: dict[tuple[str, int], Tool] = {}
+
+    async def refresh(self) -> None:
+        """The policy and the grants are those of the store."""
+        stored, grants = await asyncio.gather(
+            self._store.policy(self._workspace), self._store.grants(self._workspace)
+        )
+        if stored is None:
+            self.policy = self._fallback
+        elif stored.version != self.policy.version:
+            self.policy = replace(load_policy(stored.text, f"policy version {stored.version}"), version=stored.version)
+        self.grants = grants
+
+    def declared(self, tool: Tool) -> Tool:
+        """The tool as the policy's `actions:` section describes it, where that says anything."""
+        found = self.policy.declaration_for(tool.name)
+        if found is None:
+            return tool
+        key = (tool.name, self.policy.version)
+        known = self._tools.get(key)
+        if known is None or known.declared != tool.declared:
+            word = found.declaration
+            merged = replace(
+                tool.declared,
+                **{name: value for name in _ANSWERS if (value := getattr(word, name)) is not None},
+            )
+            known = replace(
+                tool,
+                declared=merged,
+                profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted),
+            )
+            self._tools[key] = known
+        return known
+
+    def judged(
+        self,
+        tool: Tool,
+        args: Mapping[str, Json],
+        context: Context,
+        now: datetime,
+        facts: Sequence[Fact] = (),
+        fired: tuple[Trigger, ...] = (),
+        without: str = "",
+    ) -> tuple[Action, Assessment, Verdict]:
+        """The call as an action, what it would do, and what policy says. `without` names a grant not to use."""
+        policy = self.policy
+        if policy.declared:
+            tool = self.declared(tool)
+        action = Action(
+            tool.name,
+            args,
+            context.agent,
+            tool.description,
+            tool.schema,
+            tool.declared,
+            tool.trusted,
+            context.why,
+            context.goal,
+            context.confidence,
+            context.cost,
+            context.alternatives,
+        )
+        assessment = assess(tool.profile, args, domains=policy.domains)
+        if facts:
+            assessment = replace(assessment, facts=(*assessment.facts, *facts))
+        grants = self.grants
+        if without:
+            grants = tuple(grant for grant in grants if grant.id != without)
+        situation = Situation(context.run, context.goal, context.agent, grants=grants)
+        return action, assessment, judge(policy, action, assessment, situation, now, fired)
+
+    def candidate(
+        self,
+        tool: Tool,
+        action: Action,
+        assessment: Assessment,
+        verdict: Verdict,
+        context: Context,
+        at_least: Verdict | None = None,
+    ) -> Candidate:
+        """Exactly what would run, with its digests. `at_least` is a verdict that may not be undercut."""
+        args_text = canonical(action.args)
+        content = digest(action.name, tool.schema_text, args_text)
+        permit = digest(content, self._workspace, context.agent, context.run, context.key)
+        rule = self.policy.rule_named(verdict.rule)
+        template = (rule.says if rule else "") or tool.says
+        says = render(template, action.args, assessment.facts) if template else default_line(action.name, assessment.facts)
+        verdict = verdict if at_least is None else stricter(at_least, verdict)
+        return Candidate(action, args_text, content, permit, assessment, verdict, says)
+
+
+_ANSWERS = ("reversible", "reach", "outside", "money", "risk")
+
+
+def stricter(first: Verdict, second: Verdict) -> Verdict:
+    """The verdict for changed bytes: `second`, judged on them, unless the first was stricter; never a smaller quorum."""
+    chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
+    seen = {trigger.name for trigger in chosen.triggers}
+    triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)
+    count = max(first.quorum.count, second.quorum.count)
+    return replace(chosen, triggers=triggers, quorum=replace(chosen.quorum, count=count), observed=None, grant=None)

@@ -1,0 +1,40 @@
+"""The active policy: applied with an entry, versioned in the store, never changed silently."""
+
+from datetime import datetime
+
+from assent.core.audit import Entry
+from assent.core.authority import Principal, resolve
+from assent.core.canonical import digest
+from assent.core.policy import Policy
+from assent.core.policy_file import load_policy
+from assent.errors import NotAllowed
+from assent.ports import Store, StoredPolicy
+
+OPERATOR = "operator"
+"""The role that may change policy and grants, where people are configured and somebody holds it."""
+
+
+async def apply_policy(store: Store, workspace: str, text: str, by: Principal, file: str = "assent.yaml") -> StoredPolicy:
+    """The document is the active policy, after it was checked; who changed it and to what is on record."""
+    load_policy(text, file)
+
+    def entry(version: int, now: datetime) -> Entry:
+        body = {"version": version, "digest": digest(text), "file": file.rsplit("/", 1)[-1]}
+        return Entry("policy.applied", now, workspace, f"policy:{version}", by.name, body)
+
+    return await store.apply_policy(workspace, text, by.name, entry)
+
+
+def may_operate(policy: Policy, os_user: str) -> Principal:
+    """The person who may change policy and grants: an operator where the policy names any, else anyone in it."""
+    person = resolve(policy, os_user)
+    if person is None:
+        raise NotAllowed(
+            f"{os_user} is not among the people of the policy, so may not change it; ask one of them", principal=os_user
+        )
+    named = any(OPERATOR in each.roles for each in policy.people)
+    if named and OPERATOR not in person.roles:
+        raise NotAllowed(
+            f"{person.name} does not have the role {OPERATOR}, which this policy reserves changes for", principal=person.name
+        )
+    return person

@@ -1,0 +1,73 @@
+"""Secrets leave the arguments before anything is stored or shown, and come back only where the action runs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from assent.core.action import Json
+from assent.core.secret_text import secret_texts
+from assent.ports import Vault
+
+
+def sealed(
+    vault: Vault, context: str, args: Mapping[str, Json], declared: Iterable[str]
+) -> tuple[dict[str, Json], dict[str, str]]:
+    """The arguments with every secret replaced by its fingerprint, and the secrets, encrypted, by placeholder."""
+    found: dict[str, str] = {}
+    clean: dict[str, Json] = dict(args)
+    for name in declared:
+        if clean.get(name) is not None:
+            clean[name] = _replaced(vault, context, clean[name], found)
+    for text in secret_texts(clean):
+        clean = _without(clean, text, _placeholder(vault, context, text, found))
+    return clean, found
+
+
+def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -> Any:
+    """The arguments as they were, wherever a placeholder still stands."""
+    if not found:
+        return args
+    if isinstance(args, str):
+        for placeholder, secret in found.items():
+            if placeholder in args:
+                args = args.replace(placeholder, vault.unseal(context, secret))
+        return args
+    if isinstance(args, Mapping):
+        return {key: unsealed(vault, context, value, found) for key, value in args.items()}
+    if isinstance(args, list):
+        return [unsealed(vault, context, value, found) for value in args]
+    return args
+
+
+def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Json:
+    """`value` without secrets, for records that nobody needs to turn back."""
+    for text in {*known, *secret_texts({"value": value})}:
+        if text:
+            value = _without(value, text, f"⟨secret {vault.fingerprint(text)[:12]}⟩")
+    return value
+
+
+def _replaced(vault: Vault, context: str, value: Json, found: dict[str, str]) -> Json:
+    if isinstance(value, str):
+        return _placeholder(vault, context, value, found)
+    if isinstance(value, Mapping):
+        return {key: _replaced(vault, context, item, found) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(vault, context, item, found) for item in value]
+    return value
+
+
+def _placeholder(vault: Vault, context: str, text: str, found: dict[str, str]) -> str:
+    placeholder = f"⟨secret {vault.fingerprint(text)[:12]}⟩"
+    if placeholder not in found:
+        found[placeholder] = vault.seal(context, text)
+    return placeholder
+
+
+def _without(value: Any, text: str, placeholder: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(text, placeholder)
+    if isinstance(value, Mapping):
+        return {key: _without(item, text, placeholder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without(item, text, placeholder) for item in value]
+    return value

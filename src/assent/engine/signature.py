@@ -1,0 +1,181 @@
+"""A function's signature as an argument schema: what may be passed, how it is written as JSON, how it is read back."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from typing_extensions import NotRequired, TypedDict
+
+from assent.core.action import Json
+from assent.core.canonical import canonical
+from assent.errors import GuardError, InvalidArguments
+
+
+class _Marker:
+    """A word in `Annotated[...]` that tells Assent how to treat a parameter."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+
+    def __repr__(self) -> str:
+        return f"assent.{self._word}"
+
+
+Injected = _Marker("Injected")
+"""`Annotated[Client, assent.Injected]`: no argument of the action; not judged, not stored, not shown."""
+
+Secret = _Marker("Secret")
+"""`Annotated[str, assent.Secret]`: sealed before anything is stored, shown only as a fingerprint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How calls of one function are bound, written and read back."""
+
+    order: tuple[str, ...]
+    """Names that may be given by position, in order."""
+    defaults: Mapping[str, Any]
+    arguments: frozenset[str]
+    injected: frozenset[str]
+    secret: frozenset[str]
+    positional_only: tuple[str, ...]
+    schema: Mapping[str, Json]
+    schema_text: str
+    adapter: TypeAdapter[dict[str, Any]]
+    returns: TypeAdapter[Any] | None
+    python: inspect.Signature = field(compare=False, repr=False)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Json], dict[str, Any]]:
+        """The call's arguments as plain JSON data, and apart from them what was injected."""
+        given = dict(zip(self.order, args, strict=False))
+        if len(args) > len(self.order) or not given.keys().isdisjoint(kwargs):
+            self.python.bind(*args, **kwargs)
+        given.update(kwargs)
+        injected: dict[str, Any] = {}
+        for name in self.injected:
+            if name in given:
+                injected[name] = given.pop(name)
+        if not given.keys() >= self.arguments:
+            for name, value in self.defaults.items():
+                given.setdefault(name, value)
+            if not given.keys() >= self.arguments:
+                missing = ", ".join(sorted(self.arguments - given.keys()))
+                raise TypeError(f"missing arguments: {missing}")
+        return self.plain(given), injected
+
+    def plain(self, given: Mapping[str, Any]) -> dict[str, Json]:
+        """Arguments validated by their types and written as JSON data."""
+        adapter = self.adapter
+        try:
+            checked = adapter.validator.validate_python(given)
+            plain: dict[str, Json] = adapter.serializer.to_python(checked, mode="json", warnings="error")
+        except ValidationError as problem:
+            raise InvalidArguments(_problems(problem)) from None
+        except ValueError as problem:  # pydantic_core's serialization errors name types, never values we could leak
+            raise InvalidArguments(
+                f"an argument cannot be written as JSON ({type(problem).__name__}); pass plain data, or mark the "
+                "parameter as injected if it is a client or a connection"
+            ) from None
+        return plain
+
+    def values(self, plain: Mapping[str, Json]) -> dict[str, Any]:
+        """Arguments as the function's own types, read back from JSON data."""
+        try:
+            checked: dict[str, Any] = self.adapter.validator.validate_python(dict(plain))
+        except ValidationError as problem:
+            raise InvalidArguments(_problems(problem)) from None
+        return checked
+
+    def same_after_round_trip(self, plain: Mapping[str, Json]) -> bool:
+        """Reading the written arguments back gives the same arguments."""
+        return canonical(self.plain(self.values(plain))) == canonical(plain)
+
+
+def _problems(problem: ValidationError) -> str:
+    found = [
+        f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['type'].replace('_', ' ')}"
+        for error in problem.errors(include_input=False, include_context=False, include_url=False)[:5]
+    ]
+    return f"arguments do not fit the signature: {'; '.join(found)}"
+
+
+def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = frozenset()) -> Signature:
+    """The schema of `function`, or an error that says which parameter cannot be guarded and what to do."""
+    python = inspect.signature(function)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as problem:
+        raise GuardError(f"{function.__qualname__}: an annotation cannot be resolved ({problem}); import the name") from None
+    fields: dict[str, Any] = {}
+    injected, secret, order, positional_only, defaults = set(inject), set(), [], [], {}
+    for position, (name, parameter) in enumerate(python.parameters.items()):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise GuardError(
+                f"{function.__qualname__}: *args and **kwargs cannot be shown to a reviewer; name the parameters"
+            )
+        hint = hints.get(name, Any)
+        marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        if Injected in marks or (position == 0 and name in ("self", "cls")):
+            injected.add(name)
+        if Secret in marks:
+            secret.add(name)
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            order.append(name)
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            positional_only.append(name)
+        if name in injected:
+            continue
+        if parameter.default is not parameter.empty:
+            defaults[name] = parameter.default
+        fields[name] = hint
+    unknown = set(inject) - python.parameters.keys()
+    if unknown:
+        raise GuardError(f"{function.__qualname__} has no parameter {sorted(unknown)[0]!r} to inject")
+    adapter, schema = _adapter(function.__qualname__, fields, defaults)
+    return Signature(
+        order=tuple(order),
+        defaults=defaults,
+        arguments=frozenset(fields),
+        injected=frozenset(injected),
+        secret=frozenset(secret),
+        positional_only=tuple(positional_only),
+        schema=schema,
+        schema_text=canonical(schema),
+        adapter=adapter,
+        returns=_returns(hints.get("return", Any)),
+        python=python,
+    )
+
+
+def _adapter(
+    name: str, fields: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> tuple[TypeAdapter[dict[str, Any]], Mapping[str, Json]]:
+    shape = {key: NotRequired[hint] if key in defaults else hint for key, hint in fields.items()}
+    arguments = with_config(ConfigDict(extra="forbid"))(TypedDict("arguments", shape))  # type: ignore[operator]
+    try:
+        adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(arguments)
+        schema = adapter.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as problem:
+        first = str(problem).splitlines()[0]
+        raise GuardError(
+            f"{name}: a parameter's type has no JSON form ({first}); use plain types, or "
+            "`Annotated[..., assent.Injected]` for clients and connections"
+        ) from None
+    for key, value in defaults.items():
+        try:
+            schema["properties"][key]["default"] = adapter.serializer.to_python({key: value}, mode="json")[key]
+        except (ValueError, KeyError):
+            continue
+    return adapter, schema
+
+
+def _returns(hint: Any) -> TypeAdapter[Any] | None:
+    if hint is Any or hint is None or hint is type(None):
+        return None
+    try:
+        return TypeAdapter(hint)
+    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError):
+        return None

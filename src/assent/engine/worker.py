@@ -1,0 +1,129 @@
+"""What operations run: execution for callers that are gone, undo, unknown outcomes, and the passing of time."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+
+from assent.core.request import Request, State
+from assent.engine.deadlines import sweep
+from assent.engine.execution import Execution
+from assent.engine.tool import Tool
+from assent.engine.waiting import Hub
+from assent.errors import AssentError, Conflict
+from assent.ports import Store
+
+log = logging.getLogger("assent.worker")
+
+SWEEP_SECONDS = 30.0
+
+
+class Worker:
+    """Takes what is approved for the functions this process has, moves time on, and takes things back."""
+
+    def __init__(
+        self,
+        store: Store,
+        workspace: str,
+        hub: Hub,
+        execution: Execution,
+        tools: Mapping[str, Tool],
+        capacity: int = 10,
+    ) -> None:
+        self._store, self._workspace, self._hub, self._execution = store, workspace, hub, execution
+        self._tools, self._capacity = tools, capacity
+        self._busy: set[str] = set()
+        self._asked_in_vain: dict[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Worker":
+        self._task = asyncio.create_task(self.serve())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """No new work is taken, and what was begun has ended."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+
+    async def serve(self) -> None:
+        """Works until cancelled: woken by notices and by the next deadline, with a slow sweep behind them."""
+        loop = asyncio.get_running_loop()
+        wake = asyncio.Event()
+        wake.set()
+
+        def heard(_: Mapping[str, int] | None) -> None:
+            loop.call_soon_threadsafe(wake.set)
+
+        leave = self._hub.listen(heard)
+        try:
+            while True:
+                wake.clear()
+                try:
+                    pause = await self._round(wake)
+                except AssentError as problem:
+                    log.warning("the worker could not work: %s", problem)
+                    pause = 1.0
+                try:
+                    await asyncio.wait_for(wake.wait(), pause)
+                except TimeoutError:
+                    continue
+        finally:
+            leave()
+
+    async def _round(self, wake: asyncio.Event) -> float:
+        """Everything due has moved and everything runnable has a job; how long there is nothing to do."""
+        await sweep(self._store, self._workspace)
+        room = self._capacity - len(self._busy)
+        if room > 0:
+            for request in await self._store.runnable(self._workspace, tuple(self._tools), room + len(self._busy)):
+                if request.id not in self._busy and len(self._busy) < self._capacity and self._can(request):
+                    self._busy.add(request.id)
+                    job = asyncio.create_task(self._job(request, wake))
+                    self._jobs.add(job)
+                    job.add_done_callback(self._jobs.discard)
+        due = await self._store.next_due(self._workspace)
+        if due is None:
+            return SWEEP_SECONDS
+        left = (due - await self._store.now()).total_seconds()
+        return min(SWEEP_SECONDS, max(0.01, left))
+
+    def _can(self, request: Request) -> bool:
+        tool = self._tools[request.candidate.action.name]
+        match request.state:
+            case State.UNDO_ASKED:
+                return tool.undo is not None
+            case State.UNKNOWN:
+                recently = asyncio.get_running_loop().time() - self._asked_in_vain.get(request.id, -SWEEP_SECONDS)
+                return recently >= SWEEP_SECONDS and (tool.verify is not None or tool.idempotent) and not request.undoing
+            case _:
+                return tool.function is not None
+
+    async def _job(self, request: Request, wake: asyncio.Event) -> None:
+        tool = self._tools[request.candidate.action.name]
+        try:
+            match request.state:
+                case State.UNDO_ASKED:
+                    await self._execution.undo(tool, request)
+                case State.UNKNOWN if tool.verify is not None:
+                    if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
+                        self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
+                case _:
+                    await self._execution.run(tool, request, {})
+        except Conflict:
+            self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
+            log.info("request %s was taken by another worker", request.code)
+        except Exception as problem:  # the function's own error is on record; the worker goes on
+            self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
+            log.info("request %s ended in %s", request.code, type(problem).__name__)
+        finally:
+            self._busy.discard(request.id)
+            wake.set()
