@@ -1,0 +1,310 @@
+"""Values as rows and back: JSON text for what only we read, columns for what the database must find or order.
+
+Arguments are stored once, as the canonical text that will run; `Action.args` is read back from it. So what is
+shown and what runs are the same bytes, and nothing but those bytes is ever written. Numbers that JSON cannot
+carry survive in arguments (they are tagged there); anywhere else a `Decimal` comes back as text.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any, get_type_hints
+
+import msgspec
+
+from assent.core.action import Action, Risk
+from assent.core.audit import Entry
+from assent.core.canonical import restore
+from assent.core.decision import Candidate
+from assent.core.grant import Grant
+from assent.core.request import Ask, Executor, Option, Request, State
+from assent.errors import InvalidArguments, StoreError
+
+NEVER = (1 << 63) - 1
+"""The `due_at` of what time does not move, in microseconds: later than everything."""
+
+Row = dict[str, Any]
+When = Callable[[datetime | None], Any]
+"""How a back end writes a time, and what it writes for none."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TITLE_CHARACTERS = 1000
+_ESCAPED = "\ufffd"
+
+
+def micros(at: datetime | None) -> int:
+    """Microseconds since 1970, as SQLite keeps times."""
+    return NEVER if at is None else (at - _EPOCH) // _MICROSECOND
+
+
+def moment(value: int) -> datetime | None:
+    """What `micros` wrote."""
+    return None if value == NEVER else _EPOCH + timedelta(microseconds=value)
+
+
+def column(text: str) -> str:
+    """`text` as every database can hold and compare it; different texts stay different.
+
+    PostgreSQL cannot store NUL and neither stores half a surrogate pair.
+    """
+    if text.isascii() and "\0" not in text:
+        return text
+    if "\0" in text or text.startswith(_ESCAPED) or not _is_unicode(text):
+        return _ESCAPED + json.dumps(text)
+    return text
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class _Shape:
+    """One dataclass as JSON: each field under its name, left out where it has its default."""
+
+    def __init__(self, kind: type, *without: str, **hints: Any) -> None:
+        types = get_type_hints(kind) | hints
+        wanted = [field for field in dataclasses.fields(kind) if field.init and field.name not in without]
+        self.names = tuple(field.name for field in wanted)
+        self.defaults = tuple(_default(field) for field in wanted)
+        self.values = attrgetter(*self.names)
+        # The decoder fills a stand-in with the same fields: the class itself may have private ones.
+        stand_in = dataclasses.make_dataclass(
+            f"Stored{kind.__name__}",
+            [
+                (field.name, types[field.name], dataclasses.field(default=None))
+                if field.name in hints
+                else (field.name, types[field.name], _again(field))
+                for field in wanted
+            ],
+            kw_only=True,
+            slots=True,
+        )
+        self._decode: Callable[[str], Any] = msgspec.json.Decoder(stand_in).decode
+
+    def plain(self, value: Any) -> Row:
+        """What is to be written of `value`."""
+        pairs = zip(self.names, self.defaults, self.values(value), strict=True)
+        return {name: item for name, default, item in pairs if item != default}
+
+    def read(self, text: str) -> Any:
+        """The values written in `text`, in the order of the fields."""
+        return self.values(self._decode(text))
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    # What has no default is always written: nothing equals MISSING.
+    return field.default
+
+
+def _again(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=field.default_factory)
+    return dataclasses.field(default=field.default) if field.default is not dataclasses.MISSING else dataclasses.field()
+
+
+_ACTION = _Shape(Action, "args")
+_ASK = _Shape(Ask, "candidate", "options")
+_MOVING = _Shape(Request, "ask", candidate=Candidate | None)
+_CANDIDATE_AT = _MOVING.names.index("candidate")
+_GRANT = _Shape(Grant)
+_encode = msgspec.json.Encoder().encode
+_decode_ask = msgspec.json.Decoder(Ask).decode
+_decode_args = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _written(plain: Row) -> str:
+    try:
+        return _encode(plain).decode()
+    except UnicodeEncodeError:
+        raise InvalidArguments("text contains half a surrogate pair; pass valid Unicode") from None
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidArguments(f"a value cannot be written as JSON ({type(error).__name__}); pass plain data") from None
+
+
+def _damaged(what: str, key: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"the stored {what} {key} is damaged ({type(error).__name__}); stop, and restore the last good backup"
+    )
+
+
+def _candidate(candidate: Candidate) -> Row:
+    """The candidate without its arguments, which `args_text` holds."""
+    if candidate.args_text:
+        try:
+            _decode_args(candidate.args_text)
+        except (msgspec.MsgspecError, UnicodeEncodeError):
+            raise InvalidArguments("the canonical arguments are not a JSON object; propose the action again") from None
+    return {
+        "action": {**_ACTION.plain(candidate.action), "args": {}},
+        "args_text": candidate.args_text,
+        "content_digest": candidate.content_digest,
+        "permit_digest": candidate.permit_digest,
+        "assessment": candidate.assessment,
+        "verdict": candidate.verdict,
+        "says": candidate.says,
+    }
+
+
+def _option(option: Option) -> Row:
+    shown = None if option.candidate is None else _candidate(option.candidate)
+    return {"label": option.label, "consequence": option.consequence, "candidate": shown}
+
+
+def _with_args(candidate: Candidate) -> Candidate:
+    """The candidate with its arguments restored. Nobody else has seen this value yet, so it may still be filled."""
+    text = candidate.args_text
+    if text:
+        object.__setattr__(candidate.action, "args", restore(text) if '"$' in text else _decode_args(text))
+    return candidate
+
+
+def ask_text(ask: Ask) -> str:
+    """What never changes about a request, as JSON."""
+    plain = _ASK.plain(ask)
+    plain["candidate"] = _candidate(ask.candidate)
+    if ask.options:
+        plain["options"] = [_option(option) for option in ask.options]
+    return _written(plain)
+
+
+def ask_title(ask: Ask) -> str:
+    """What a search for text looks at."""
+    return folded(f"{ask.candidate.says[:_TITLE_CHARACTERS]}\n{ask.candidate.action.name}")
+
+
+def folded(text: str) -> str:
+    """`text` so that a search does not depend on the case of letters."""
+    return column(text.casefold())
+
+
+def moving_text(request: Request) -> str:
+    """What changes about a request, as JSON. The candidate is in it only where it is no longer as asked."""
+    plain = _MOVING.plain(request)
+    if request.candidate is request.ask.candidate or request.candidate == request.ask.candidate:
+        del plain["candidate"]
+    else:
+        plain["candidate"] = _candidate(request.candidate)
+    return _written(plain)
+
+
+def read_ask(text: str, key: str) -> Ask:
+    """The `Ask` that `ask_text` wrote."""
+    try:
+        ask = _decode_ask(text)
+        _with_args(ask.candidate)
+        for option in ask.options:
+            if option.candidate is not None:
+                _with_args(option.candidate)
+    except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
+        raise _damaged("request", key, error) from None
+    return ask
+
+
+def read_request(ask: Ask, text: str) -> Request:
+    """The request whose moving part `moving_text` wrote."""
+    try:
+        values = list(_MOVING.read(text))
+        changed = values[_CANDIDATE_AT]
+        values[_CANDIDATE_AT] = ask.candidate if changed is None else _with_args(changed)
+        return Request(ask, *values)
+    except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
+        raise _damaged("request", ask.id, error) from None
+
+
+def moving_columns(request: Request, when: When) -> Row:
+    """The columns that an update writes."""
+    candidate = request.candidate
+    state = request.state
+    worker = state is State.APPROVED and request.ask.executor is Executor.WORKER
+    return {
+        "workspace": request.ask.workspace,
+        "id": request.ask.id,
+        "version": request.version,
+        "state": state.value,
+        "urgency": Risk.CRITICAL.rank - candidate.assessment.risk.rank,
+        "gate": candidate.verdict.gate.value,
+        "action": column(candidate.action.name),
+        "review": request.review.value,
+        "word": column(request.word),
+        "runnable": worker or state is State.UNDO_ASKED or state is State.UNKNOWN,
+        "ended": not state.is_open,
+        "purged": request.purged,
+        "due_at": when(request.due_at),
+        "changed_at": when(request.changed_at),
+        "body": moving_text(request),
+    }
+
+
+def all_columns(request: Request, when: When) -> Row:
+    """The columns that an insert writes, the ask's among them."""
+    ask = request.ask
+    return moving_columns(request, when) | {
+        "kind": ask.kind.value,
+        "agent": column(ask.agent),
+        "run": column(ask.run),
+        # Unique within a run; a request without a step of its own stands for itself.
+        "step": column(ask.step) if ask.step else f"{_ESCAPED}{ask.id}",
+        "code": column(ask.code),
+        "executor": ask.executor.value,
+        "title": ask_title(ask),
+        "ask": ask_text(ask),
+    }
+
+
+def grant_columns(grant: Grant, when: When) -> Row:
+    """A grant as a row."""
+    return {
+        "workspace": grant.workspace,
+        "id": grant.id,
+        "version": grant.version,
+        "expires_at": when(grant.expires_at),
+        "revoked_at": when(grant.revoked_at),
+        "used": grant.used,
+        "spent": str(grant.spent),
+        "body": _written(_GRANT.plain(grant)),
+    }
+
+
+def read_grant(text: str, key: str) -> Grant:
+    """The grant that `grant_columns` wrote."""
+    try:
+        return Grant(**dict(zip(_GRANT.names, _GRANT.read(text), strict=True)))
+    except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
+        raise _damaged("grant", key, error) from None
+
+
+def entry_columns(entry: Entry, when: When) -> Row:
+    """An entry as a row, with its leaf hash (RFC 6962)."""
+    text = entry.text()
+    return {
+        "workspace": entry.workspace,
+        "subject": column(entry.subject),
+        "kind": column(entry.kind),
+        "at": when(entry.at),
+        "text": text,
+        "leaf": hashlib.sha256(b"\0" + text.encode()).hexdigest(),
+    }
+
+
+def notice_key(kind: str, subject: str) -> str:
+    """Under which key a watcher hears of an entry's subject."""
+    head = kind.partition(".")[0]
+    return f"{head}:{subject}" if head in ("policy", "grant") else subject
+
+
+def versions(change_request: Request | None, grants: tuple[Grant, ...]) -> Mapping[str, int]:
+    """What a watcher hears of a change."""
+    found = {f"grant:{grant.id}": grant.version for grant in grants}
+    if change_request is not None:
+        found[change_request.ask.id] = change_request.version
+    return found

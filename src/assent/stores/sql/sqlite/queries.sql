@@ -1,0 +1,142 @@
+-- Statements of the SQLite store, each under its name. Values are always bound.
+
+-- name: read_moving
+SELECT version, purged, body FROM requests WHERE workspace = :workspace AND id = :id;
+
+-- name: read_ask
+SELECT body FROM asks WHERE workspace = :workspace AND id = :id;
+
+-- name: read_request
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = :workspace AND r.id = :id;
+
+-- name: insert_request
+INSERT INTO requests (
+    workspace, id, version, state, urgency, gate, kind, agent, action, run, step, code, executor, review, word,
+    runnable, ended, purged, due_at, changed_at, body
+) VALUES (
+    :workspace, :id, :version, :state, :urgency, :gate, :kind, :agent, :action, :run, :step, :code, :executor,
+    :review, :word, :runnable, :ended, :purged, :due_at, :changed_at, :body
+);
+
+-- name: insert_ask
+INSERT INTO asks (workspace, id, title, body) VALUES (:workspace, :id, :title, :ask);
+
+-- name: update_request
+UPDATE requests SET
+    version = :version, state = :state, urgency = :urgency, gate = :gate, action = :action, review = :review,
+    word = :word, runnable = :runnable, ended = :ended, purged = :purged, due_at = :due_at,
+    changed_at = :changed_at, body = :body
+WHERE workspace = :workspace AND id = :id AND version = :version - 1;
+
+-- name: purge_ask
+UPDATE asks SET title = :title, body = :ask WHERE workspace = :workspace AND id = :id;
+
+-- name: by_step
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = :workspace AND r.run = :run AND r.step = :step AND r.run <> '';
+
+-- name: find
+-- A range instead of LIKE: it uses the index and takes no wildcards from people.
+SELECT a.body, r.body, r.id FROM (
+    SELECT id FROM requests WHERE workspace = :workspace AND code >= :prefix AND code < :beyond
+    UNION
+    SELECT id FROM requests WHERE workspace = :workspace AND id >= :prefix AND id < :beyond
+    ORDER BY id DESC LIMIT :limit
+) f
+JOIN requests r ON r.workspace = :workspace AND r.id = f.id
+JOIN asks a ON a.workspace = :workspace AND a.id = f.id
+ORDER BY r.id DESC;
+
+-- name: due
+SELECT a.body, r.body, r.id FROM requests r INDEXED BY requests_due
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = :workspace AND r.due_at <= :now AND r.due_at < 9223372036854775807
+ORDER BY r.due_at, r.id LIMIT :limit;
+
+-- name: next_due
+SELECT due_at FROM requests INDEXED BY requests_due
+WHERE workspace = :workspace AND due_at < 9223372036854775807
+ORDER BY due_at LIMIT 1;
+
+-- name: runnable
+SELECT a.body, r.body, r.id FROM requests r INDEXED BY requests_runnable
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = :workspace AND r.action = :action AND r.runnable = 1
+ORDER BY r.id LIMIT :limit;
+
+-- name: policy
+SELECT version, text, applied_by, applied_at FROM policies
+WHERE workspace = :workspace ORDER BY version DESC LIMIT :limit;
+
+-- name: insert_policy
+INSERT INTO policies (workspace, version, text, applied_by, applied_at)
+VALUES (:workspace, :version, :text, :applied_by, :applied_at);
+
+-- name: read_grant
+SELECT body FROM grants WHERE workspace = :workspace AND id = :id;
+
+-- name: insert_grant
+INSERT INTO grants (workspace, id, version, expires_at, revoked_at, used, spent, body)
+VALUES (:workspace, :id, :version, :expires_at, :revoked_at, :used, :spent, :body);
+
+-- name: update_grant
+UPDATE grants SET version = :version, expires_at = :expires_at, revoked_at = :revoked_at, used = :used,
+    spent = :spent, body = :body
+WHERE workspace = :workspace AND id = :id AND version = :version - 1;
+
+-- name: live_grants
+SELECT body, id FROM grants
+WHERE workspace = :workspace AND expires_at > :now AND revoked_at = 9223372036854775807
+ORDER BY id DESC;
+
+-- name: all_grants
+SELECT body, id FROM grants WHERE workspace = :workspace ORDER BY id DESC;
+
+-- name: next_index
+SELECT coalesce(max(idx) + 1, 0) FROM entries WHERE workspace = :workspace;
+
+-- name: insert_entry
+INSERT INTO entries (workspace, idx, subject, kind, at, text, leaf)
+VALUES (:workspace, :idx, :subject, :kind, :at, :text, :leaf);
+
+-- name: entries
+SELECT idx, text, leaf FROM entries WHERE workspace = :workspace AND idx >= :start ORDER BY idx LIMIT :limit;
+
+-- name: entries_back
+SELECT idx, text, leaf FROM entries WHERE workspace = :workspace AND idx < :start ORDER BY idx DESC LIMIT :limit;
+
+-- name: entries_of
+SELECT idx, text, leaf FROM entries
+WHERE workspace = :workspace AND subject = :subject AND idx >= :start ORDER BY idx LIMIT :limit;
+
+-- name: entries_of_back
+SELECT idx, text, leaf FROM entries
+WHERE workspace = :workspace AND subject = :subject AND idx < :start ORDER BY idx DESC LIMIT :limit;
+
+-- name: put_checkpoint
+INSERT OR REPLACE INTO checkpoints (workspace, size, text, key_id, signature)
+VALUES (:workspace, :size, :text, :key_id, :signature);
+
+-- name: checkpoints
+SELECT workspace, size, text, key_id, signature FROM checkpoints WHERE workspace = :workspace ORDER BY size;
+
+-- name: purgeable
+SELECT a.body, r.body, r.id, r.changed_at FROM requests r INDEXED BY requests_ended
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = :workspace AND r.ended = 1 AND r.purged = 0 AND r.changed_at < :before
+    AND (r.changed_at, r.id) > (:changed_at, :id)
+ORDER BY r.changed_at, r.id LIMIT :limit;
+
+-- name: identity
+SELECT value FROM about WHERE key = 'identity';
+
+-- name: last_entry
+SELECT coalesce(max(id), 0) FROM entries;
+
+-- name: news
+SELECT e.id, e.kind, e.subject, r.version FROM entries e
+LEFT JOIN requests r ON r.workspace = e.workspace AND r.id = e.subject
+WHERE e.id > :last ORDER BY e.id LIMIT :limit;

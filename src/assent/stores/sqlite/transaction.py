@@ -1,0 +1,180 @@
+"""What happens inside one write transaction: reading the current state, taking the step, writing the change."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from assent.core.audit import Entry
+from assent.core.change import Change
+from assent.core.grant import Grant
+from assent.core.request import Ask, Request
+from assent.errors import Conflict, DuplicateStep, StaleRequest, StoreError
+from assent.ports import Step, View
+from assent.stores import rows
+from assent.stores.rows import micros
+from assent.stores.statements import statements
+
+SQL = statements("sqlite")
+_ASKS_KEPT = 1024
+_ASK_CHARACTERS = 16_384
+
+Mark = tuple[dict[str, int], bool, int, int]
+
+
+class Transaction:
+    """The writer's connection between BEGIN and COMMIT, and what is to be said about it afterwards."""
+
+    def __init__(self, connection: apsw.Connection, clock: Callable[[], datetime]) -> None:
+        self.connection, self.clock = connection, clock
+        self.news: dict[str, int] = {}
+        self.dirty = False
+        self.first_entry = self.last_entry = 0
+        self._next_index: dict[str, int] = {}
+        self._asks: dict[tuple[str, str], Ask] = {}
+
+    def begin(self) -> None:
+        """Nothing is known yet: another process may have written since the last transaction."""
+        self.news = {}
+        self.dirty = False
+        self.first_entry = self.last_entry = 0
+        self._next_index.clear()
+
+    def mark(self) -> Mark:
+        """How it stands now, to go back to."""
+        return self.news.copy(), self.dirty, self.first_entry, self.last_entry
+
+    def back_to(self, mark: Mark) -> None:
+        """What came after `mark` was rolled back."""
+        self.news, self.dirty, self.first_entry, self.last_entry = mark
+        self._next_index.clear()
+
+    def execute(self, name: str, values: dict[str, Any]) -> None:
+        self.connection.execute(SQL[name], values)
+
+    def fetch(self, name: str, values: dict[str, Any]) -> list[Any]:
+        return self.connection.execute(SQL[name], values).fetchall()
+
+    def transact(self, workspace: str, request_id: str | None, step: Step, grants: Sequence[str]) -> Change | None:
+        """The change that `step` makes of the current state, written."""
+        current = None if request_id is None else self.request(workspace, request_id)
+        named = tuple(grant for name in grants if (grant := self.grant(workspace, name)) is not None)
+        change = step(View(self.clock(), current, named))
+        if change is not None:
+            self.write(workspace, change)
+        return change
+
+    def write(self, workspace: str, change: Change) -> None:
+        """The change is part of this transaction."""
+        request = change.request
+        if request is not None:
+            if request.ask.workspace != workspace:
+                raise StoreError("a change belongs to another workspace than the one it was made in; report this")
+            self._insert(request) if change.new else self._update(request)
+            self.news[request.ask.id] = request.version
+        for grant in change.grants:
+            self._put_grant(grant)
+        self.append(change.entries)
+
+    def request(self, workspace: str, request_id: str) -> Request | None:
+        """The request as it is inside this transaction."""
+        key = {"workspace": workspace, "id": request_id}
+        found = self.fetch("read_moving", key)
+        if not found:
+            return None
+        _, purged, body = found[0]
+        ask = None if purged else self._asks.get((workspace, request_id))
+        if ask is None:
+            stored = self.fetch("read_ask", key)
+            text = stored[0][0] if stored else ""
+            ask = rows.read_ask(text, request_id)
+            if len(text) <= _ASK_CHARACTERS and not purged:
+                self._keep(workspace, request_id, ask)
+        return rows.read_request(ask, body)
+
+    def _keep(self, workspace: str, request_id: str, ask: Ask) -> None:
+        """An ask never changes, so it need not be read again, until it is purged."""
+        if len(self._asks) >= _ASKS_KEPT:
+            del self._asks[next(iter(self._asks))]
+        self._asks[workspace, request_id] = ask
+
+    def grant(self, workspace: str, grant_id: str) -> Grant | None:
+        found = self.fetch("read_grant", {"workspace": workspace, "id": grant_id})
+        return rows.read_grant(found[0][0], grant_id) if found else None
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """The entries stand at the end of their workspace's log."""
+        for entry in entries:
+            self.append_row(rows.entry_columns(entry, micros))
+
+    def append_row(self, row: rows.Row) -> None:
+        """The entry of this row stands at the end of its workspace's log."""
+        workspace = row["workspace"]
+        index = self._next_index.get(workspace)
+        if index is None:
+            # The lock on the file is held, so nobody else can take this index.
+            index = self.fetch("next_index", {"workspace": workspace})[0][0]
+        row["idx"] = index
+        self.execute("insert_entry", row)
+        self._next_index[workspace] = index + 1
+        self.last_entry = self.connection.last_insert_rowid()
+        self.first_entry = self.first_entry or self.last_entry
+        self.dirty = True
+
+    def _insert(self, request: Request) -> None:
+        row = rows.all_columns(request, micros)
+        try:
+            self.execute("insert_request", row)
+        except apsw.ConstraintError:
+            raise self._taken(request) from None
+        self.execute("insert_ask", row)
+        self.dirty = True
+
+    def _taken(self, request: Request) -> Exception:
+        ask = request.ask
+        key = {"workspace": ask.workspace, "run": rows.column(ask.run), "step": rows.column(ask.step)}
+        rows_found = self.fetch("by_step", key) if ask.run and ask.step else []
+        if not rows_found:
+            return Conflict(
+                f"there is a request with the id {ask.id} already; propose again", request_id=ask.id, code=ask.code,
+                state=str(request.state),
+            )  # fmt: skip
+        text, body, other = rows_found[0]
+        found = rows.read_request(rows.read_ask(text, other), body)
+        return DuplicateStep(
+            f"this step of this run has request {found.code} already; wait for that one",
+            request_id=found.id, code=found.code, state=str(found.state),
+        )  # fmt: skip
+
+    def _update(self, request: Request) -> None:
+        self.execute("update_request", rows.moving_columns(request, micros))
+        if self.connection.changes() != 1:
+            raise StaleRequest(
+                f"request {request.code} changed since it was read; look at it again",
+                request_id=request.id, code=request.code, state=str(request.state),
+            )  # fmt: skip
+        self.dirty = True
+
+    def purge(self, stub: Request) -> None:
+        """The request is replaced by what remains of it, its payload overwritten."""
+        row = rows.all_columns(stub, micros)
+        self.execute("purge_ask", {name: row[name] for name in ("workspace", "id", "title", "ask")})
+        self._asks.pop((stub.workspace, stub.id), None)
+        self._update(stub)
+        self.news[stub.id] = stub.version
+
+    def _put_grant(self, grant: Grant) -> None:
+        row = rows.grant_columns(grant, micros)
+        try:
+            self.execute("insert_grant" if grant.version == 1 else "update_grant", row)
+            stale = self.connection.changes() != 1
+        except apsw.ConstraintError:
+            stale = True
+        if stale:
+            raise StaleRequest(
+                f"grant {grant.id} changed since it was read; look at it again",
+                request_id="", code="", state="",
+            )  # fmt: skip
+        self.news[f"grant:{grant.id}"] = grant.version
+        self.dirty = True
