@@ -315,12 +315,16 @@ def _runnable(binaries: Path, directory: Path, account: Account) -> Path:
         return binaries
     if binaries not in _packaged():
         raise NoPostgres(f"the user that is to run the server may not run {binaries}/postgres")
-    copy = directory / "install"
-    shutil.copytree(binaries.parent, copy, symlinks=True)
-    for path in (copy, *copy.rglob("*")):
+    install = binaries.parent
+    package = install.parent
+    # Programs find their libraries by relative paths, so the copy keeps the package's layout.
+    for part in (install, *package.parent.glob(f"{package.name}.libs")):
+        shutil.copytree(part, directory / "copy" / part.relative_to(package.parent), symlinks=True)
+    for path in (directory / "copy", *(directory / "copy").rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755)
-    return copy / binaries.name
+            account.owns(path)  # whose keeper may have to remove it
+    return directory / "copy" / binaries.relative_to(package.parent)
 
 
 def _environment() -> dict[str, str]:
