@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from assent.core.audit import Checkpoint, Entry, Fault, Report, Walk, Wrong, leaf, origin
+from assent.core.change import Change
 from assent.core.export import Exported, Writer, check_export
 from assent.core.merkle import Tree, inclusion
 from assent.core.receipt import DECIDED, Receipt, check_receipt, in_words
@@ -105,8 +106,7 @@ class Notary:
         """A new key signs from now on, and the old one vouched for it in the log; the new key's id."""
         await self.seal()
         entry = await asyncio.to_thread(self._keys.introduce, self._workspace, await self._store.now(), by)
-        self._store.record(lambda: entry)
-        await self._store.flush()
+        await self._store.transact(self._workspace, None, lambda _: Change(entries=(entry,)))
         await asyncio.to_thread(self._keys.promote, entry.subject)
         await self.seal()
         return entry.subject
