@@ -65,13 +65,16 @@ def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime 
         return "it is for other agents"
     if assessment.risk > grant.max_risk:
         return f"it covers actions up to {grant.max_risk}; this one is {assessment.risk}"
-    facts = {fact.name: fact.value for fact in assessment.facts}
     if ended := _ended(grant, now):
         return ended
-    if over := _over_budget(grant, facts.get("amount"), facts.get("currency")):
-        return over
+    view = Looking(action, assessment)
+    if grant.budget is not None:
+        has_amount = any(fact.name == "amount" for fact in assessment.facts)
+        facts = view["facts"]  # Leaves out an amount that might be wrong.
+        if over := _over_budget(grant, facts.get("amount") if has_amount else None, facts.get("currency")):
+            return over
     if grant.condition:
-        held = compile_condition(grant.condition).holds(Looking(action, assessment))
+        held = compile_condition(grant.condition).holds(view)
         if isinstance(held, Failed):
             return f"its condition could not be evaluated: {held.says}"
         if not held:
