@@ -8,6 +8,7 @@ from pathlib import Path
 
 from assent.core.authority import Principal, resolve
 from assent.core.policy_file import load_policy
+from assent.engine.execution import LEASE
 from assent.engine.gate import Gate, os_user
 from assent.engine.inbox import Inbox
 from assent.engine.judgement import Judgement
@@ -40,7 +41,7 @@ def open(
     policy: str | os.PathLike[str] | None = None,
     workspace: str | None = None,
     agent: str | None = None,
-    lease: timedelta | None = None,
+    lease: timedelta = LEASE,
 ) -> Gate:
     """A gate on this database: a file path (default `./assent.db`) or a PostgreSQL address.
 
@@ -62,7 +63,7 @@ def open(
         workspace=settings.workspace,
         agent=settings.agent,
         portal=portal,
-        **({} if lease is None else {"lease": lease}),
+        lease=lease,
     )
     portal.run(_begin(gate, settings))
     return gate

@@ -38,7 +38,7 @@ def canonical(value: Json) -> str:
 
 def restore(text: str) -> Json:
     """The value that `canonical` wrote, with tagged numbers turned back into numbers."""
-    return _untag(json.loads(text))
+    return _untag(json.loads(text, parse_int=_integer))
 
 
 def digest(*parts: str) -> str:
@@ -81,15 +81,14 @@ def _unusual_kind(value: Any) -> Any:
         if not value.is_finite():
             raise InvalidArguments("a decimal argument is not a finite number; pass a real amount or leave it out")
         return _Tag({"$decimal": str(value)})
-    for plain_kind, spell in (
-        (str, str.__str__),
-        (int, int.__int__),
-        (float, float.__float__),
-        (list, list),
-        (tuple, list),
-    ):
-        if isinstance(value, plain_kind):
-            return spell(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return list(value)
     raise InvalidArguments(
         f"an argument of type {type(value).__name__} cannot be written as JSON; pass plain data, or mark the "
         "parameter as injected if it is a client or a connection"
@@ -116,21 +115,16 @@ def _refuse_surrogates(text: str) -> None:
         raise InvalidArguments("text contains half a surrogate pair; pass valid Unicode") from None
 
 
-class _Raw(float):
+class _Raw:
     """A number that is written exactly as given."""
 
     __slots__ = ("text",)
 
-    def __new__(cls, text: str) -> "_Raw":
-        self = super().__new__(cls, text)
+    def __init__(self, text: str) -> None:
         self.text = text
-        return self
-
-    def __repr__(self) -> str:
-        return self.text
 
 
-def _number(value: float, unusual: list[bool]) -> float | int:
+def _number(value: float, unusual: list[bool]) -> "int | _Raw":
     """A float as ECMAScript would write it."""
     if not math.isfinite(value):
         raise InvalidArguments("a number is NaN or infinite; pass a finite number or leave it out")
@@ -160,7 +154,7 @@ def _ecmascript(value: float) -> str:
 
 
 def _encode_slowly(plain: Any) -> str:
-    if type(plain) is _Raw:
+    if isinstance(plain, _Raw):
         return plain.text
     if type(plain) is dict:
         keys = sorted(plain, key=lambda key: key.encode("utf-16-be"))
@@ -172,6 +166,14 @@ def _encode_slowly(plain: Any) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _integer(written: str) -> int | float:
+    """Integers beyond 2**53 are tagged, so a bare one of that size was a float."""
+    if len(written) < 16:
+        return int(written)
+    number = int(written)
+    return number if -_SAFE_INTEGER <= number <= _SAFE_INTEGER else float(written)
 
 
 def _untag(value: Any) -> Any:

@@ -95,7 +95,13 @@ class Calls:
         asked_by: str,
         tools: Mapping[str, Tool],
     ) -> None:
-        self.store, self.workspace, self.judgement, self.execution, self.hub = store, workspace, judgement, execution, hub
+        self.store, self.workspace, self.judgement, self.execution, self.hub = (
+            store,
+            workspace,
+            judgement,
+            execution,
+            hub,
+        )
         self.asked_by = asked_by
         self._vault, self._tools = vault, tools
 
@@ -248,7 +254,9 @@ class Calls:
             return Option(spec.label, spec.consequence, None)
         tool = prepared.tool if not spec.instead else self._tools.get(spec.instead)
         if tool is None:
-            raise InvalidArguments(f"option {spec.label!r} names the action {spec.instead!r}, which is not guarded here")
+            raise InvalidArguments(
+                f"option {spec.label!r} names the action {spec.instead!r}, which is not guarded here"
+            )
         changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
         args = dict(changes) if spec.instead else {**prepared.args, **changes}
         plain = tool.signature.plain(args) if tool.signature is not None else args
@@ -318,7 +326,10 @@ class Calls:
                 return value if returns is None else returns.validate_python(value)
             case State.FAILED:
                 raise ActionFailed(
-                    f"request {request.code} ran and failed", request_id=request.id, code=request.code, error=request.error
+                    f"request {request.code} ran and failed",
+                    request_id=request.id,
+                    code=request.code,
+                    error=request.error,
                 )
             case State.UNKNOWN:
                 raise OutcomeUnknown(request.id, request.code)
@@ -376,7 +387,9 @@ def _charged(change: Change, prepared: Prepared, view: View) -> Change:
     assert change.request is not None  # noqa: S101  it opens a request
     grant = view.grants[0] if view.grants else None
     if grant is None or not covers(grant, prepared.action, prepared.assessment, view.now):
-        raise GrantSpent("the grant no longer covers this; it is judged without it", grant_id=prepared.verdict.grant or "")
+        raise GrantSpent(
+            "the grant no longer covers this; it is judged without it", grant_id=prepared.verdict.grant or ""
+        )
     amount = next((fact.value for fact in prepared.assessment.facts if fact.name == "amount"), 0)
     used = use(grant, amount, view.now)
     body = {"request": change.request.id, "used": used.used, "granted_by": grant.granted_by}

@@ -1,8 +1,8 @@
 """The agent's side: guard functions, propose calls, ask questions, hear outcomes. There is no method that decides."""
 
-import getpass
 import inspect
 import os
+import pwd
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -30,11 +30,6 @@ from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
 from assent.errors import GuardError, NotFound, Parked
 from assent.ports import Store, Vault
-
-try:
-    import pwd
-except ImportError:  # not on Windows
-    pwd = None  # type: ignore[assignment]
 
 _MISSING: Any = object()
 
@@ -116,9 +111,7 @@ class Gate:
         worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._execution = Execution(store, vault, self._portal, worker, lease)
         user = asked_by if asked_by is not None else os_user()
-        self._calls = Calls(
-            store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools
-        )
+        self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
 
     @property
     def store(self) -> Store:
@@ -208,7 +201,9 @@ class Gate:
                 raise GuardError(f"an action named {made.name!r} is guarded already; pass name= to tell them apart")
             missing = signature.injected - set(inject or {}) - {"self", "cls"}
             if detached and (missing or {"self", "cls"} & signature.injected):
-                raise GuardError(f"{made.name} is detached: a worker needs inject= for {', '.join(sorted(missing)) or 'self'}")
+                raise GuardError(
+                    f"{made.name} is detached: a worker needs inject= for {', '.join(sorted(missing)) or 'self'}"
+                )
             self._tools[made.name] = made
             return Guarded(made, self._calls, self._portal, patience, self._context)
 
@@ -330,7 +325,11 @@ class Gate:
 
 
 def declaration(
-    reversible: bool | None, reach: Reach | str | None, outside: bool | None, money: bool | None, risk: Risk | str | None
+    reversible: bool | None,
+    reach: Reach | str | None,
+    outside: bool | None,
+    money: bool | None,
+    risk: Risk | str | None,
 ) -> Declaration:
     """The four answers as given; an unknown word is refused."""
     try:
@@ -351,4 +350,4 @@ def _words(kind: Any) -> str:
 
 def os_user() -> str:
     """The operating-system user this process runs as, asked of the system and not of the environment."""
-    return pwd.getpwuid(os.getuid()).pw_name if pwd is not None else getpass.getuser()
+    return pwd.getpwuid(os.getuid()).pw_name

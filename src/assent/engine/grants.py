@@ -78,5 +78,3 @@ def _entry(grant: Grant, kind: str, by: str, now: datetime) -> Entry:
         "expires_at": grant.expires_at.isoformat(),
     }
     return Entry(kind, now, grant.workspace, grant.id, by, body)
-
-

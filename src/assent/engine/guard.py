@@ -100,7 +100,7 @@ class Guarded(Generic[P, R]):
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
             return self._calls.result(request, tool)  # type: ignore[no-any-return]
-        return self._run_here(tool, request, prepared)
+        return self._run_here(tool, request, prepared)  # type: ignore[no-any-return]
 
     def _run_here(self, tool: Tool, request: Request, prepared: Prepared) -> Any:
         execution = self._calls.execution

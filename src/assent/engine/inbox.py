@@ -62,7 +62,9 @@ class Inbox:
             raise NotFound(f"no request begins with {prefix!r}; `assent pending` lists what waits")
         if len(found) > 1:
             codes = ", ".join(request.code for request in found[:5])
-            raise NotFound(f"{prefix!r} fits several requests ({codes}{'…' if len(found) > 5 else ''}); type more of it")
+            raise NotFound(
+                f"{prefix!r} fits several requests ({codes}{'…' if len(found) > 5 else ''}); type more of it"
+            )
         return found[0]
 
     async def brief(self, request_id: str) -> Briefing:
@@ -154,7 +156,9 @@ class Inbox:
         at_least = ask.candidate.verdict if action.name == ask.candidate.action.name else None
         return self._judgement.candidate(replace(made, says=template), new, assessment, verdict, context, at_least)
 
-    async def _decide(self, by: Principal, request_id: str, say: Callable[[Request], Decision], shown: Mapping[str, str]) -> Request:
+    async def _decide(
+        self, by: Principal, request_id: str, say: Callable[[Request], Decision], shown: Mapping[str, str]
+    ) -> Request:
         """The decision is committed, or the error says why it cannot be: not allowed, stale, or too late."""
 
         def step(request: Request, now: datetime) -> Change | None:
@@ -206,9 +210,7 @@ class Inbox:
         verdict = request.candidate.verdict
         reviewers = (*verdict.reviewers, *request.told) if verdict.reviewers else ()
         already = tuple(vote.by for vote in request.votes) if voted else ()
-        return may_decide(
-            self._judgement.policy, by, reviewers, request.ask.agent, request.ask.asked_by, already
-        )
+        return may_decide(self._judgement.policy, by, reviewers, request.ask.agent, request.ask.asked_by, already)
 
     async def _moved(self, request_id: str, move: Callable[[Request, datetime], Change | None]) -> Request:
         def step(view: View) -> Change | None:
@@ -255,5 +257,7 @@ def _fits(value: Json, schema: Mapping[str, Json] | None, what: str) -> None:
     except SchemaError:
         raise InvalidDecision(f"{what} cannot be checked: the action's own schema is broken; deny it") from None
     if problems:
-        said = "; ".join(f"{'.'.join(map(str, p.absolute_path)) or what}: must satisfy {p.validator}" for p in problems[:5])
+        said = "; ".join(
+            f"{'.'.join(map(str, p.absolute_path)) or what}: must satisfy {p.validator}" for p in problems[:5]
+        )
         raise InvalidDecision(f"{what} do not fit the schema: {said}")

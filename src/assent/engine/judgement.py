@@ -47,9 +47,7 @@ class Judgement:
 
     async def refresh(self) -> None:
         """The policy and the grants are those of the store."""
-        stored, grants = await asyncio.gather(
-            self._store.policy(self._workspace), self._store.grants(self._workspace)
-        )
+        stored, grants = await asyncio.gather(self._store.policy(self._workspace), self._store.grants(self._workspace))
         if stored is None:
             self.policy = self._fallback
         elif stored.version != self.policy.version:
@@ -129,7 +127,9 @@ class Judgement:
         permit = digest(content, self._workspace, context.agent, context.run, context.key)
         rule = self.policy.rule_named(verdict.rule)
         template = (rule.says if rule else "") or tool.says
-        says = render(template, action.args, assessment.facts) if template else default_line(action.name, assessment.facts)
+        says = (
+            render(template, action.args, assessment.facts) if template else default_line(action.name, assessment.facts)
+        )
         verdict = verdict if at_least is None else stricter(at_least, verdict)
         return Candidate(action, args_text, content, permit, assessment, verdict, says)
 

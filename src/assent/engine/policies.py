@@ -14,7 +14,9 @@ OPERATOR = "operator"
 """The role that may change policy and grants, where people are configured and somebody holds it."""
 
 
-async def apply_policy(store: Store, workspace: str, text: str, by: Principal, file: str = "assent.yaml") -> StoredPolicy:
+async def apply_policy(
+    store: Store, workspace: str, text: str, by: Principal, file: str = "assent.yaml"
+) -> StoredPolicy:
     """The document is the active policy, after it was checked; who changed it and to what is on record."""
     load_policy(text, file)
 
@@ -35,6 +37,7 @@ def may_operate(policy: Policy, os_user: str) -> Principal:
     named = any(OPERATOR in each.roles for each in policy.people)
     if named and OPERATOR not in person.roles:
         raise NotAllowed(
-            f"{person.name} does not have the role {OPERATOR}, which this policy reserves changes for", principal=person.name
+            f"{person.name} does not have the role {OPERATOR}, which this policy reserves changes for",
+            principal=person.name,
         )
     return person

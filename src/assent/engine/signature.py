@@ -108,7 +108,9 @@ def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = fro
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as problem:
-        raise GuardError(f"{function.__qualname__}: an annotation cannot be resolved ({problem}); import the name") from None
+        raise GuardError(
+            f"{function.__qualname__}: an annotation cannot be resolved ({problem}); import the name"
+        ) from None
     fields: dict[str, Any] = {}
     injected, secret, order, positional_only, defaults = set(inject), set(), [], [], {}
     for position, (name, parameter) in enumerate(python.parameters.items()):

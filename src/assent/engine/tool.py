@@ -97,7 +97,9 @@ def tool(
         for field_name in template_fields(says):
             head = field_name.partition(".")[0]
             if head not in known:
-                raise GuardError(f"{name}: says= reads {head!r}, which is no argument; there are {', '.join(sorted(known))}")
+                raise GuardError(
+                    f"{name}: says= reads {head!r}, which is no argument; there are {', '.join(sorted(known))}"
+                )
     return Tool(
         name=name,
         profile=profile(name, description, schema, declared, trusted),
@@ -121,6 +123,3 @@ def looked_up(found: Any) -> tuple[Fact, ...]:
     if isinstance(found, Mapping):
         return tuple(Fact(str(name), value, f"{name}: {value}", looked_up=True) for name, value in found.items())
     return tuple(Fact(fact.name, fact.value, fact.says, fact.hurts, looked_up=True) for fact in found or ())
-
-
-

@@ -103,7 +103,9 @@ class Worker:
                 return tool.undo is not None
             case State.UNKNOWN:
                 recently = asyncio.get_running_loop().time() - self._asked_in_vain.get(request.id, -SWEEP_SECONDS)
-                return recently >= SWEEP_SECONDS and (tool.verify is not None or tool.idempotent) and not request.undoing
+                return (
+                    recently >= SWEEP_SECONDS and (tool.verify is not None or tool.idempotent) and not request.undoing
+                )
             case _:
                 return tool.function is not None
 

@@ -1,0 +1,63 @@
+"""Agent text is inert: nothing hides, nothing is interpreted."""
+
+import unicodedata
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assent.core.action import Fact
+from assent.core.text import default_line, lookalikes, render, shortened, span, template_fields, visible
+from assent.errors import GuardError
+
+
+@given(st.text())
+def test_no_control_format_or_invisible_character_survives(text):
+    shown = visible(text)
+    assert all(char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in shown)
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\u202e", "\u200b", "\ufeff", "\u2066", "\x00", "\x9b", "\u2028", "\u3164", "\ufe0f", "\u00a0", "\u00ad"])
+def test_each_hiding_character_is_spelled_out(char):
+    assert visible(f"a{char}b") == f"a⟨U+{ord(char):04X}⟩b"
+
+
+def test_line_breaks_stay_only_where_lines_are_wanted():
+    assert visible("a\nb") == "a\nb"
+    assert visible("a\nb", lines=False) == "a⟨U+000A⟩b"
+
+
+def test_ordinary_text_of_any_language_stays_as_it_is():
+    for text in ("Grüße an alle", "日本語のテキスト", "naïve café", "Привет мир", "مرحبا"):
+        assert visible(text) == text
+
+
+def test_words_that_mix_scripts_are_found():
+    assert lookalikes("pay to p\u0430ypal.com now") == ("p\u0430ypal.com",)
+    assert lookalikes("Привет plain") == ()
+
+
+def test_a_template_reads_arguments_counts_and_facts_and_nothing_else():
+    args = {"to": ["a@x.io", "b@x.io"], "subject": "Hi \x1b[31m", "meta": {"id": 7}}
+    facts = (Fact("count", 2, "2 recipients"),)
+    assert render("Mail {to.count} people: {subject}", args) == "Mail 2 people: Hi ⟨U+001B⟩[31m"
+    assert render("{to.0} {meta.id} {facts.count}", args, facts) == "a@x.io 7 2 recipients"
+    assert render("{subject.__class__} {nothing.here}", args) == "? ?"
+
+
+def test_a_broken_template_is_refused_with_a_remedy():
+    with pytest.raises(GuardError, match="brace"):
+        template_fields("half {open")
+
+
+@given(st.text(), st.dictionaries(st.text(), st.text()))
+def test_a_long_value_cannot_push_the_end_out_of_sight(name, args):
+    assert len(default_line(name[:50], ())) <= 50 * 8 + 2
+    assert len(shortened("x" * 500, 120)) == 120
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (40, "40 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172800, "2 days")])
+def test_spans_are_said_as_people_say_them(seconds, said):
+    assert span(timedelta(seconds=seconds)) == said
