@@ -258,7 +258,7 @@ def _not_boolean(value: Any, text: str) -> str:
         if re.search(rf"(?<!\w){found[1]}(?!\w)", text):
             return f"{_quoted(found[1])} is not there; test it first with has(…)"
         return "a key it looks up is not there; test it first with has(…) or `in`"
-    if found := re.search(r"No matching overloads found : ([\w.()@, ]+)$", value):
+    if found := re.search(r"No matching overloads found : ([^'\n]+)$", value):
         return f"the types do not fit: {found[1].strip()}"
     for known in ("divide by zero", "modulus by zero", "integer overflow", "invalid regular expression"):
         if known in value:

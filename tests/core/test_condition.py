@@ -1,0 +1,219 @@
+"""Conditions: only a real boolean counts, everything else is a failure with a sentence, and nothing runs long."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assent.core.condition import FIELDS, MAX_TEXT, Failed, compile_condition
+from assent.errors import PolicyError
+
+EMPTY: dict[str, Any] = {name: {} for name in FIELDS}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def holds(text: str, **variables: Any) -> bool | Failed:
+    return compile_condition(text).holds({**EMPTY, **variables})
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "expected"),
+    [
+        ("facts.count > 100", {"facts": {"count": 101}}, True),
+        ("facts.count > 100", {"facts": {"count": 100}}, False),
+        ("facts.count > 100", {"facts": {"count": 100.5}}, True),
+        ("args.flag", {"args": {"flag": True}}, True),
+        ("has(args.x)", {"args": {"y": 1}}, False),
+        ("has(args.x) && args.x == 1", {"args": {"x": 1}}, True),
+        ("'x' in args", {"args": {"x": 1}}, True),
+        ("args['odd key'] == 1", {"args": {"odd key": 1}}, True),
+        ("args.`odd-key` == 1", {"args": {"odd-key": 1}}, True),
+        ("args.to.exists(t, !t.endsWith('@a.com'))", {"args": {"to": ("x@a.com", "y@b.com")}}, True),
+        ("args.env.lowerAscii() == 'prod'", {"args": {"env": "PROD"}}, True),
+        ("args.env.lowerAscii() == 'k'", {"args": {"env": "\u212a"}}, False),
+        ("effect.reversible && run.steps < 3", {"effect": {"reversible": True}, "run": {"steps": 2}}, True),
+        ("'delete' in action.tokens", {"action": {"tokens": ("delete", "file")}}, True),
+        ("facts.size() == 2", {"facts": {"a": 1, "b": 2}}, True),
+        ("args.a.b.c == null", {"args": {"a": {"b": {"c": None}}}}, True),
+        ("args.note == 'args.x and effect.zzz'", {"args": {"note": "args.x and effect.zzz"}}, True),
+    ],
+)
+def test_a_condition_says_true_or_false(text: str, variables: dict[str, Any], expected: bool) -> None:
+    assert holds(text, **variables) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "says"),
+    [
+        ("facts.count > 100", {}, '"count" is not there'),
+        ("args[args.k] == 1", {"args": {"k": "hunter2"}}, "a key it looks up is not there"),
+        ("facts.count > 100", {"facts": {"count": "many"}}, "types do not fit"),
+        ("facts.count > 100", {"facts": {"count": None}}, "types do not fit"),
+        ("facts.count > 100", {"facts": {"count": True}}, "types do not fit"),
+        ("args.x", {"args": {"x": "true"}}, "neither true nor false"),
+        ("args.x", {"args": {"x": 1}}, "neither true nor false"),
+        ("args.x", {"args": {"x": {"a": 1}}}, "neither true nor false"),
+        ("args.x / 0 == 1", {"args": {"x": 1}}, "divide by zero"),
+        ("args.x + 1 > 0", {"args": {"x": 2**63 - 1}}, "integer overflow"),
+        ("args.x > 1", {"args": {"x": 2**63}}, "too large"),
+        ("args.x > 1.0", {"args": {"x": float("nan")}}, "not finite"),
+        ("args.x > 1.0", {"args": {"x": float("inf")}}, "not finite"),
+        ("args.x == 'a'", {"args": {"x": "\ud800"}}, "half of a character"),
+        ("args.x == 'a'", {"args": {"x": {1, 2}}}, "not JSON"),
+        ("args.x == 'a'", {"args": {"x": b"a"}}, "not JSON"),
+        ("args.x.a == 'a'", {"args": {"x": {1: "a"}}}, "a key is not a text"),
+        ("args.x.matches('(')", {"args": {"x": "secret"}}, "invalid regular expression"),
+    ],
+)
+def test_what_is_not_a_boolean_fails_with_a_sentence(text: str, variables: dict[str, Any], says: str) -> None:
+    outcome = holds(text, **variables)
+    assert isinstance(outcome, Failed)
+    assert says in outcome.says
+    assert "hunter2" not in outcome.says
+    assert "secret" not in outcome.says
+
+
+def test_a_nul_character_cannot_make_two_texts_equal() -> None:
+    assert isinstance(holds("args.env == 'staging'", args={"env": "staging\0production"}), Failed)
+    assert isinstance(holds("args.env.staging", args={"env": {"staging\0x": True}}), Failed)
+
+
+def test_a_bad_value_elsewhere_in_the_arguments_does_not_matter() -> None:
+    assert holds("args.x == 1", args={"x": 1, "y": object(), "z": float("nan")}) is True
+
+
+def test_a_variable_that_is_not_mentioned_is_not_asked_for() -> None:
+    class Asked(dict[str, Any]):
+        def __missing__(self, name: str) -> dict[str, Any]:
+            self[name] = {"count": 1}
+            return self[name]
+
+    asked = Asked()
+    assert compile_condition("facts.count == 1").holds(asked) is True
+    assert set(asked) == {"facts"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("facts.count >", "column 14: the condition ends too early"),
+        ("cuont > 3", 'column 1: unknown name "cuont"; known are action, args, effect, facts, run'),
+        ("true &&\n  zz", 'line 2, column 3: unknown name "zz"'),
+        ("facts.count", None),
+        ("1 + 1", "an int, not true or false"),
+        ("'yes'", "a string, not true or false"),
+        ("[true]", "a list"),
+        ("effect.reversable", 'effect has no field "reversable"; it has reversible'),
+        ("action.why == 'x'", 'action has no field "why"'),
+        ("(" * 40 + "true" + ")" * 40, "nests too deeply"),
+        ("true || " * 400 + "true", f"more than {MAX_TEXT}"),
+        ("args.x == '\u202e'", "invisible"),
+        ("args.x == '\0'", "invisible"),
+    ],
+)
+def test_what_does_not_compile_says_where_and_what_to_do(text: str, says: str | None) -> None:
+    if says is None:
+        compile_condition(text)
+        return
+    with pytest.raises(PolicyError) as caught:
+        compile_condition(text)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_conditions_are_compiled_once() -> None:
+    assert compile_condition("facts.count > 7") is compile_condition("facts.count > 7")
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("args.a == args.b", ("a", "b")),
+        ("args.a.exists(x, x == args.b)", ("a", "b")),
+        ("args['a'] == 1", None),
+        ("args.size() > 1", None),
+        ("args . a == 1", ("a",)),
+        ("args // comment\n .a == 1", None),
+        ("facts.args == 1", ()),
+        ("has(args.a)", ("a",)),
+        ("facts.count > 1", ()),
+    ],
+)
+def test_what_is_handed_over_is_never_too_little(text: str, keys: tuple[str, ...] | None) -> None:
+    assert compile_condition(text).keys("args") == keys
+
+
+NUMBERS = list(range(20_000))
+WORST = [
+    ("args.x.exists(a, a == -1)", {"x": NUMBERS[:9_000]}),
+    ("args.x.exists(a, a == -1)", {"x": NUMBERS}),
+    ("args.x.exists(a, a == -1)", {"x": NUMBERS * 100}),
+    ("args.x == args.x", {"x": NUMBERS * 1_000}),
+    ("args.x.all(a, args.x == args.x)", {"x": NUMBERS[:5_000]}),
+    ("args.x.all(a, args.x == args.x)", {"x": NUMBERS[:2_000]}),
+    ("args.x.all(a, args.x.all(b, args.x == args.x))", {"x": NUMBERS[:99]}),
+    ("args.x.all(a, args.x.all(b, args.x.all(c, a + b + c > -1)))", {"x": NUMBERS[:1_000]}),
+    ("args.x.map(a, args.x.map(b, args.s + args.s)).size() > 0", {"x": NUMBERS[:70], "s": "a" * 10_000}),
+    ("args.x.map(a, args.s + args.s).size() > 0", {"x": NUMBERS[:9_000], "s": "a" * 100_000}),
+    ("args.x.all(a, args.s.matches('.*(a|b)+.*c') || true)", {"x": NUMBERS[:9_000], "s": "a" * 10_000}),
+    ("args.x.all(a, args.x.all(b, args.s.matches('(a+)+$')))", {"x": NUMBERS[:99], "s": "a" * 1_000}),
+    ("args.s.matches('(a|a)*b')", {"s": "a" * 1_000_000}),
+    ("args.s.contains('b')", {"s": "a" * 100_000_000}),
+    ("args.x.exists(a, a.y.exists(b, b in a.y))", {"x": [{"y": NUMBERS[:50]}] * 50}),
+]
+
+
+@pytest.mark.parametrize(("text", "args"), WORST)
+def test_the_worst_data_is_bounded(text: str, args: dict[str, Any]) -> None:
+    """About a third of a second by design; the bound here is loose because machines differ."""
+    condition = compile_condition(text)
+    started = time.perf_counter()
+    outcome = condition.holds({**EMPTY, "args": args})
+    assert time.perf_counter() - started < 3
+    assert isinstance(outcome, bool | Failed)
+
+
+def test_data_that_refers_to_itself_fails() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    assert isinstance(holds("args.x == 1", args={"x": loop}), Failed)
+
+
+def test_a_mapping_that_throws_fails() -> None:
+    class Hostile(dict[str, Any]):
+        def __contains__(self, key: object) -> bool:
+            raise RuntimeError("payload")
+
+    outcome = holds("args.x == 1", args=Hostile(x=1))
+    assert isinstance(outcome, Failed)
+    assert "payload" not in outcome.says
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(args=st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))
+@pytest.mark.parametrize(
+    "text",
+    ["args.a", "args.a == args.b", "args.a > 1 || args.b", "args.exists(k, args[k] == 1)", "args.a.size() > 1"],
+)
+def test_holding_is_total_on_any_json(text: str, args: dict[str, Any]) -> None:
+    outcome = holds(text, args=args)
+    assert outcome is True or outcome is False or isinstance(outcome, Failed)
+
+
+@settings(deadline=None)
+@given(text=st.text(alphabet=st.sampled_from("argsfct.x()[]'\"0123<>=&|! \\\n/`{}?:"), max_size=40))
+def test_compiling_any_text_gives_a_condition_or_a_policy_error(text: str) -> None:
+    try:
+        condition = compile_condition(text)
+    except PolicyError as error:
+        assert "\n" not in str(error)
+    else:
+        outcome = condition.holds(EMPTY)
+        assert isinstance(outcome, bool | Failed)
