@@ -19,13 +19,13 @@ from assent.errors import NotAllowed, SettingsError
 from assent.keys import KeyRing
 from assent.ports import Store
 from assent.settings import Settings, load
-from assent.stores.postgres import PostgresStore
 from assent.stores.sqlite import SqliteStore
 
 
 def store_for(settings: Settings) -> Store:
     """The store that the settings name, not yet opened."""
     if settings.is_postgres:
+        
         return PostgresStore(settings.database)
     return SqliteStore(settings.database)
 

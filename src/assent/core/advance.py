@@ -70,7 +70,9 @@ LEGAL: dict[State, tuple[type, ...]] = {
 }
 
 
-def opened(ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: Mapping[str, str] | None = None) -> Change:
+def opened(
+    ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: Mapping[str, str] | None = None
+) -> Change:
     """The change that puts a new request where its verdict says: waiting, running, approved or refused.
 
     Without a `worker` nothing starts yet: what need not wait is approved.

@@ -320,7 +320,7 @@ class Walk:
             here.append(heapq.heappop(self._marks)[3])
         if not here:
             return
-        matching = [one for one in here if not self._broken and one.root == self._tree.root.hex()]
+        matching = [one for one in here if self._matches(one)]
         self._matched += len(matching)
         if len(matching) < len(here) and not self._broken:
             self._faults.append(self._differs(here, matching))
@@ -329,6 +329,9 @@ class Walk:
         elif (tree := here[-1].tree) is not None:
             self._tree, self._broken = tree, False
         self._from, self._told = self._next, False
+
+    def _matches(self, checkpoint: Checkpoint) -> bool:
+        return not self._broken and checkpoint.root == self._tree.root.hex()
 
     def _differs(self, here: list[Checkpoint], matching: list[Checkpoint]) -> Fault:
         wrong = next(one for one in here if one not in matching)

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 
 from assent.core.action import Ordered
@@ -24,17 +23,12 @@ class Family(Ordered):
     CREATE = "create"
     CHANGE = "change"
     TOUCH = "touch"
+    START = "start"
+    REPLACE = "replace"
     RUN = "run"
     REMOVE = "remove"
     SEND = "send"
     PAY = "pay"
-
-
-class Strength(Enum):
-    """`PLAIN` words are verbs wherever they stand; `EITHER` words are often nouns (an order, a comment, a run)."""
-
-    PLAIN = "plain"
-    EITHER = "either"
 
 
 _PLAIN: Mapping[Family, str] = {
@@ -43,12 +37,12 @@ _PLAIN: Mapping[Family, str] = {
         count summarize summarise analyze analyse compare preview peek explain explore diff whoami detect
         estimate calculate discover diagnose scan recommend suggest infer is has exists poll wait download
         export scrape crawl extract parse observe examine display locate geocode transcribe classify predict
-        introspect enumerate ls cat grep tail head stat pwd ask recall identify evaluate_only measure rank
-        lint tree du wc help fetch_all compute_only select count look see simulate isolate recognize recognise""",
-    Family.MAKE: "generate compose draft render convert translate synthesize synthesise summarise_to sketch",
+        introspect enumerate ls cat grep tail stat pwd ask recall identify measure rank lint du wc look
+        simulate recognize recognise""",
+    Family.MAKE: "generate compose draft render convert translate synthesize synthesise",
     Family.CREATE: """
         create add insert append make register upload import clone copy duplicate init initialize initialise
-        provision allocate attach write put save mkdir touch cp produce ingest enroll enrol mint bootstrap
+        provision allocate attach save mkdir touch cp produce ingest enroll enrol mint bootstrap
         restore undelete unarchive push""",
     Family.CHANGE: """
         update edit modify set change rename move patch configure assign unassign enable disable toggle mark
@@ -56,44 +50,47 @@ _PLAIN: Mapping[Family, str] = {
         reschedule unsubscribe unfollow archive hide complete uncomplete reopen approve unapprove reject accept
         decline confirm dismiss connect disconnect login logout switch join leave mv migrate promote demote
         activate deactivate restart reboot stop suspend rotate sync grant protect unprotect mute unmute snooze
-        convert_in_place normalize replace detach swap merge_into amend alter authenticate unstar unlike
-        pin_to unpin unresolve unlink_from checkout_branch stash increment decrement untag finalize finalise
-        exchange manipulate give reassign omit load install tune upgrade downgrade customize customise
-        close mount unmount setup""",
-    Family.TOUCH: """
-        click tap press hover drag swipe scroll navigate fill input interact keydown keyup dblclick""",
-    Family.RUN: """
-        execute exec eval evaluate invoke trigger launch start manage control operate perform deploy
-        dispatch spawn retry rerun rebuild replay undo redo""",
+        normalize detach swap amend alter authenticate unstar unlike unpin unresolve stash increment
+        decrement untag finalize finalise manipulate give reassign omit load install tune upgrade
+        downgrade customize customise close mount unmount setup transfer""",
+    Family.TOUCH: "click tap press hover drag swipe scroll navigate fill input interact keydown keyup",
+    Family.START: """
+        start launch trigger dispatch spawn retry rerun rebuild replay undo redo""",
+    Family.REPLACE: "write overwrite replace put",
+    Family.RUN: "execute exec eval evaluate invoke manage operate perform",
     Family.REMOVE: """
         delete remove drop destroy erase wipe purge truncate clear uninstall unlink rm rmdir del kill terminate
-        unregister deregister revoke discard trash prune expunge shred flush evict teardown reset overwrite
+        unregister deregister revoke discard trash prune expunge shred flush evict teardown reset
         cancel unpublish abort deprovision decommission obliterate nuke void""",
     Family.SEND: """
         send reply forward notify publish broadcast share invite tweet retweet announce submit respond dm
-        unshare_publicly disclose""",
+        disclose""",
     Family.PAY: "pay purchase buy refund withdraw reimburse donate sell reserve repay disburse remit",
 }
+"""Words that are verbs wherever they stand."""
 
 _EITHER: Mapping[Family, str] = {
     Family.READ: """
-        query test review trace audit profile watch monitor compute tail plan think map match filter sort sample
-        capture screenshot resolve_name quote answer search info status history report""",
-    Family.MAKE: "design outline format sketch embed record",
-    Family.CREATE: "open fork commit comment store bookmark pull stage note log clip",
+        query test trace audit profile watch plan think map match filter sort sample capture screenshot quote
+        answer info status history head tree help details stats insights catalog logs guide guidelines
+        instructions capabilities summary overview schema""",
+    Family.MAKE: "design outline format embed record",
+    Family.CREATE: "open fork commit comment store bookmark pull stage note log clip request report",
     Family.CHANGE: """
-        tag label star pin lock schedule merge follow like subscribe resolve link rate cluster block unblock
-        release return ban flag index cache turn park""",
-    Family.TOUCH: "type check_box uncheck",
-    Family.RUN: "run build call process handle batch job script shell terminal go",
+        tag label star pin lock schedule merge follow like subscribe resolve link rate block unblock release
+        return ban flag index cache turn exchange""",
+    Family.TOUCH: "type select uncheck",
+    Family.START: "run build call process handle batch go deploy",
+    Family.RUN: "control",
     Family.REMOVE: "unset",
-    Family.SEND: "post email mail message alert contact page chat mention text",
-    Family.PAY: "charge transfer order book trade bid invest deposit tip booking",
+    Family.SEND: "post email mail message alert contact page chat mention",
+    Family.PAY: "charge order book trade bid invest deposit tip booking",
 }
+"""Words that are as often nouns (an order, a comment, a run): verbs only where no plain verb is found."""
 
 
 def _vocabulary(table: Mapping[Family, str]) -> dict[str, Family]:
-    return {word: family for family, words in table.items() for word in words.split() if "_" not in word}
+    return {word: family for family, words in table.items() for word in words.split()}
 
 
 PLAIN_VERBS: Mapping[str, Family] = _vocabulary(_PLAIN)
@@ -103,7 +100,7 @@ EITHER_VERBS: Mapping[str, Family] = {
 VERBS: Mapping[str, Family] = {**EITHER_VERBS, **PLAIN_VERBS}
 """Every verb that Assent knows and its family."""
 
-_READS_THAT_ARE_NOUNS = frozenset("list search view check scan head tree display preview".split())
+_READS_THAT_ARE_NOUNS = frozenset("list search view check scan display preview".split())
 _JOINS = frozenset("or and then".split())
 _PREPOSITIONS = frozenset("to from in into on onto by for with of at as via through within per using based".split())
 _SMALL_WORDS = _PREPOSITIONS | _JOINS | frozenset("the a an my all new current this that tool api it its".split())
@@ -128,15 +125,13 @@ class Name:
     nouns: tuple[str, ...]
     """What it is done to, singular, the head noun last; nouns behind a preposition stand before."""
 
+    family: Family | None = None
+    """The gravest family among the verbs."""
+
     @property
     def verb(self) -> str | None:
         """The leading verb, if the name has one."""
         return self.verbs[0] if self.verbs else None
-
-    @property
-    def family(self) -> Family | None:
-        """The gravest family among the verbs."""
-        return max((VERBS[verb] for verb in self.verbs), default=None, key=lambda family: family.rank)
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -169,7 +164,9 @@ def split_name(name: str) -> Name:
         spots = _verb_spots(segments[start])
         if spots:
             before = sum(len(segment) for segment in segments[:start])
-            return Name(tokens, tuple(segments[start][spot] for spot in spots), _nouns(tokens, before, spots))
+            verbs = tuple(segments[start][spot] for spot in spots)
+            family = max((VERBS[verb] for verb in verbs), key=lambda family: family.rank)
+            return Name(tokens, verbs, _nouns(tokens, before, spots), family)
     return Name(tokens, (), _nouns(tokens, 0, ()))
 
 
@@ -227,11 +224,7 @@ def _verb_spots(segment: tuple[str, ...]) -> tuple[int, ...]:
 
 def _either_spot(segment: tuple[str, ...]) -> tuple[int, ...]:
     found = [spot for spot, word in enumerate(segment) if word in EITHER_VERBS]
-    if not found:
-        return ()
-    if found[0] == 0 or len(found) == 1:
-        return (found[0],)
-    return (found[-1],) if found[-1] == len(segment) - 1 and len(found) < 2 else (found[0],)
+    return tuple(found[:1])
 
 
 def _nouns(tokens: tuple[str, ...], before: int, spots: tuple[int, ...]) -> tuple[str, ...]:

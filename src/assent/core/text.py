@@ -46,7 +46,9 @@ def lookalikes(text: str) -> tuple[str, ...]:
 
 def _mixes_scripts(word: str) -> bool:
     names = [unicodedata.name(char, "") for char in word if char.isalpha()]
-    return any(name.startswith("LATIN") for name in names) and any(name.startswith(_LOOKALIKE_SCRIPTS) for name in names)
+    return any(name.startswith("LATIN") for name in names) and any(
+        name.startswith(_LOOKALIKE_SCRIPTS) for name in names
+    )
 
 
 def shortened(text: str, limit: int) -> str:
@@ -100,7 +102,9 @@ def _told(value: Json) -> str:
 def default_line(name: str, facts: Sequence[Fact]) -> str:
     """A plain line for an action that brings no template: its name in words, and the facts that matter."""
     words = visible(name.replace("_", " ").replace(".", " "), lines=False)
-    told = [fact.says for fact in facts if fact.name in ("count", "bytes", "amount", "recipients", "environment", "paths")]
+    told = [
+        fact.says for fact in facts if fact.name in ("count", "bytes", "amount", "recipients", "environment", "paths")
+    ]
     line = words[:1].upper() + words[1:]
     return f"{line}: {visible(', '.join(told[:3]), lines=False)}" if told else line
 

@@ -86,8 +86,12 @@ class Notary:
         identity = await self._store.identity()
         # In this order everything in the file was in the database before, also while others seal.
         kept, wrong = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
-        stored = await self._store.checkpoints(self._workspace)
         walk = Walk(origin(identity, self._workspace), self._keys.public_keys().check)
+        try:
+            stored = await self._store.checkpoints(self._workspace)
+        except UnicodeDecodeError:
+            stored = ()
+            walk.accuse(Fault(Wrong.CHECKPOINT, "a checkpoint in the database is not text any more"))
         for signed in stored:
             walk.mark(signed)
         for signed in kept:
@@ -168,7 +172,7 @@ class Notary:
         sealed = await self.seal()
         identity = await self._store.identity()
         kept, _ = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
-        stored = await self._store.checkpoints(self._workspace)
+        stored = await self._stored()
         marks = sorted({*stored, *kept}, key=lambda signed: (signed.size, signed.key_id, signed.text))
         size = sealed.size if sealed else 0
         writer, place, count = Writer(), 0, 0
@@ -198,7 +202,7 @@ class Notary:
     async def _latest(self, identity: str) -> tuple[Checkpoint, Signed] | None:
         """The largest checkpoint that a known key signed, wherever it is kept."""
         kept, _ = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
-        stored = await self._store.checkpoints(self._workspace)
+        stored = await self._stored()
         known = self._keys.public_keys().by_id
         ours = [signed for signed in (*stored, *kept) if signed.key_id in known]
         if not ours:
@@ -210,10 +214,16 @@ class Notary:
             await asyncio.to_thread(self._keys.keep, identity, signed)
         return checkpoint, signed
 
+    async def _stored(self) -> tuple[Signed, ...]:
+        try:
+            return await self._store.checkpoints(self._workspace)
+        except UnicodeDecodeError:
+            raise TamperFound("a checkpoint is not text any more; run `assent audit verify`") from None
+
     async def _around(self, identity: str, index: int) -> tuple[Tree, tuple[Checkpoint, Signed]]:
         """The tree of a checkpoint at or before `index`, and the first checkpoint after it."""
         known = self._keys.public_keys().by_id
-        stored = [signed for signed in await self._store.checkpoints(self._workspace) if signed.key_id in known]
+        stored = [signed for signed in await self._stored() if signed.key_id in known]
         earlier = [signed for signed in stored if signed.size <= index]
         later = [signed for signed in stored if signed.size > index]
         if not later:

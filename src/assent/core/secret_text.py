@@ -1,0 +1,123 @@
+"""Where secrets stand in a call's arguments.
+
+Found here; what to do with a secret (seal, redact, erase) is decided elsewhere.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from assent.core.action import Json
+
+Path = tuple[str | int, ...]
+
+SECRET_KEYS = frozenset(
+    """password passwd pwd passphrase secret clientsecret secretkey secretaccesskey apikey apitoken accesstoken
+    authtoken refreshtoken bearertoken privatekey authorization credential credentials newpassword oldpassword
+    currentpassword sessiontoken otp pin cvv cvc""".split()
+)
+_SHAPES = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[\s\S]{0,20000}?-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\bgh[pousr]_[A-Za-z0-9]{30,255}\b|\bgithub_pat_\w{30,255}\b|\bglpat-[\w-]{20,64}\b"
+    r"|\bxox[abeoprs]-[\w-]{13,255}|\bxapp-\d-[\w-]{12,255}"
+    r"|\bsk-[A-Za-z0-9_-]{20,255}|\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,255}\b|\bwhsec_[A-Za-z0-9+/=]{20,255}"
+    r"|\bAIza[\w-]{35}|\bya29\.[\w-]{20,512}|\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[\w-]{50,255}|\bhf_[A-Za-z0-9]{30,64}\b"
+    r"|\bSG\.[\w-]{16,32}\.[\w-]{16,64}|\beyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{5,2000}"
+    r"|\b[Bb]earer\s+[A-Za-z0-9._~+/-]{16,2000}=*|\b[Bb]asic\s+[A-Za-z0-9+/]{16,512}={0,2}(?![A-Za-z0-9])"
+    r"|\b[a-z][a-z0-9+.-]{1,30}://[^\s/:@]{0,128}:[^\s/@]{1,256}@"
+    r"|\b(?:[Pp]assword|PASSWORD|[Pp]wd|[Ss]ecret|SECRET|[Aa]pi[_-]?[Kk]ey|API_KEY|[Tt]oken|TOKEN|[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD))"
+    r"\s{0,3}[=:]\s{0,3}['\"]?(?![\s'\"<${*])[^\s'\"]{8,512}"
+)
+_MARK = re.compile(
+    r"PRIVATE KEY|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[rs]k[-_]|whsec_|AIza|ya29\.|npm_|pypi-|hf_|SG\.|eyJ"
+    r"|[Bb]earer|[Bb]asic|://|[Pp]assword|PASSWORD|[Pp]wd|[Ss]ecret|SECRET|[Aa]pi[_-]?[Kk]ey|[Tt]oken|TOKEN|KEY"
+)
+"""What every shape begins with or contains; looking for it first spares most texts the shapes."""
+_LEAST_TOKEN = 16
+_SHORTEST = 9
+_LONG = 300
+_LONG_WORD = 18
+_ASSIGNED = ("://", "assword", "PASSWORD", "ecret", "SECRET", "oken", "TOKEN", "ey", "KEY", "wd", "earer", "asic")
+
+_Trail: TypeAlias = "tuple[_Trail, str | int] | None"
+"""A path as links to its parent, so that a deep nest costs no more than a wide one."""
+
+
+def holds_secret(text: str) -> bool:
+    """`text` contains something shaped like a key, a token or a password in an address."""
+    if len(text) < _SHORTEST or (len(text) < _LONG and _is_plain_prose(text)):
+        return False
+    return _MARK.search(text) is not None and _SHAPES.search(text) is not None
+
+
+def _is_plain_prose(text: str) -> bool:
+    for word in text.split():
+        if len(word) >= _LONG_WORD:
+            return False
+    if ":" in text or "=" in text or "earer " in text or "asic " in text:
+        for hint in _ASSIGNED:
+            if hint in text:
+                return False
+    return True
+
+
+def is_secret_key(key: str, value: str) -> bool:
+    """A field called `key` is one that carries secrets, and `value` is not empty."""
+    plain = key.replace("_", "").replace("-", "").lower()
+    return bool(value) and (plain in SECRET_KEYS or (plain == "token" and len(value) >= _LEAST_TOKEN))
+
+
+def secrets_in(args: Mapping[str, Json]) -> tuple[Path, ...]:
+    """The path of every string in `args` that contains a secret or stands in a field made for one.
+
+    Every string is looked at in full: what is missed here would reach logs and notifications.
+    """
+    found = [_path(trail) for trail, key, text in _strings(args) if is_secret_key(key, text) or holds_secret(text)]
+    return tuple(sorted(found, key=lambda path: [str(part) for part in path]))
+
+
+def secret_texts(args: Mapping[str, Json]) -> tuple[str, ...]:
+    """The secrets themselves, longest first: the whole value of a field made for one, else only what has its shape."""
+    found: set[str] = set()
+    for _trail, key, text in _strings(args):
+        if is_secret_key(key, text):
+            found.add(text)
+        elif holds_secret(text):
+            found.update(shape[0] for shape in _SHAPES.finditer(text))
+    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+
+
+def _strings(args: Mapping[str, Json]) -> Iterator[tuple["_Trail", str, str]]:
+    waiting: list[tuple[_Trail, str, Json]] = [(None, "", args)]
+    while waiting:
+        trail, key, value = waiting.pop()
+        if isinstance(value, str):
+            yield trail, key, value
+        elif isinstance(value, Mapping):
+            waiting.extend(((trail, name), str(name), inner) for name, inner in value.items())
+        elif isinstance(value, list | tuple):
+            waiting.extend(((trail, index), key, inner) for index, inner in enumerate(value))
+
+
+def _path(trail: "_Trail") -> Path:
+    parts: list[str | int] = []
+    while trail is not None:
+        trail, part = trail
+        parts.append(part)
+    return tuple(reversed(parts))
+
+
+def secret_parts(args: Mapping[str, Json]) -> tuple[str, ...]:
+    """Every secret in `args` as text, longest first: a whole field made for one, or just the part shaped like one."""
+    found: set[str] = set()
+    for path in secrets_in(args):
+        value: Json = args
+        for part in path:
+            value = value[part]
+        key = next((part for part in reversed(path) if isinstance(part, str)), "")
+        if is_secret_key(key, value):
+            found.add(value)
+        else:
+            found.update(match.group() for match in _SHAPES.finditer(value))
+    return tuple(sorted(found, key=len, reverse=True))
