@@ -25,7 +25,9 @@ from assent.stores.sqlite import SqliteStore
 def store_for(settings: Settings) -> Store:
     """The store that the settings name, not yet opened."""
     if settings.is_postgres:
-        
+        # Its driver takes a third of a second to import, which every command on a file would pay.
+        from assent.stores.postgres import PostgresStore
+
         return PostgresStore(settings.database)
     return SqliteStore(settings.database)
 
