@@ -207,7 +207,7 @@ class Walk:
         self._tree = Tree()
         self._batch: list[bytes] = []
         self._marks: list[tuple[int, str, int, Checkpoint]] = []
-        self._known: set[tuple[str, str, str]] = set()
+        self._known: set[tuple[int, str, str, str]] = set()
         self._next = 0
         self._from = 0
         """The size of the last checkpoint passed."""
@@ -219,6 +219,9 @@ class Walk:
 
     def mark(self, seal: Seal, where: str = "") -> None:
         """This checkpoint is checked, and held against the log once that has reached its size."""
+        copy = (seal.size, seal.text, seal.key_id, seal.signature)
+        if copy in self._known:
+            return None
         name = f"the checkpoint of size {seal.size}{where}"
         try:
             checkpoint = Checkpoint.parse(seal.text)
@@ -229,9 +232,6 @@ class Walk:
         if checkpoint.size != seal.size or checkpoint.origin != self._origin:
             says = f"{name} says that it is of size {checkpoint.size} and of the log {checkpoint.origin!r}"
             return self._bad(Wrong.CHECKPOINT, says, seal.size)
-        copy = (seal.text, seal.key_id, seal.signature)
-        if copy in self._known:
-            return None
         match self._check(seal.key_id, checkpoint.text().encode(), seal.signature):
             case None:
                 says = f"{name} was signed with key {seal.key_id!r}, which is not known here; give its public key"

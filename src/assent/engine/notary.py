@@ -50,6 +50,7 @@ class Notary:
     def __init__(self, store: Store, keys: Keys, workspace: str) -> None:
         self._store, self._keys, self._workspace = store, keys, workspace
         self._last: tuple[Checkpoint, Signed] | None = None
+        self._identity_once = ""
 
     async def seal(self) -> Signed | None:
         """Every entry so far is below a signed checkpoint, here and outside the database; `None`: no entries.
@@ -57,7 +58,7 @@ class Notary:
         Reads only what came after the last checkpoint. Two notaries that seal at once sign the same tree,
         and one checkpoint more does no harm. A log shorter than what was signed is not sealed again.
         """
-        identity = await self._store.identity()
+        identity = await self._identity()
         size = await self._store.sequence(self._workspace)
         last = self._last or await self._latest(identity)
         tree = last[0].tree if last and last[0].tree else Tree()
@@ -83,7 +84,7 @@ class Notary:
 
     async def verify(self) -> Report:
         """What is wrong with the whole log, held against the checkpoints in the database and outside it."""
-        identity = await self._store.identity()
+        identity = await self._identity()
         # In this order everything in the file was in the database before, also while others seal.
         kept, wrong = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
         walk = Walk(origin(identity, self._workspace), self._keys.public_keys().check)
@@ -98,8 +99,7 @@ class Notary:
             walk.mark(signed, " in the file outside the database")
         for says in wrong:
             walk.accuse(Fault(Wrong.FILE, says))
-        here = {_tree_of(signed) for signed in stored}
-        if gone := [signed.size for signed in kept if _tree_of(signed) not in here]:
+        if gone := _absent(kept, stored):
             says = f"{len(gone)} checkpoints that were signed are missing in the database, the first of size {gone[0]}"
             walk.accuse(Fault(Wrong.CHECKPOINT, says, checkpoint=gone[0]))
         async for page in self._pages(0, walk):
@@ -131,7 +131,7 @@ class Notary:
     async def receipt(self, request_id: str) -> str:
         """A signed receipt for the last decision on this request, as `verify_receipt` reads it."""
         await self.seal()
-        identity = await self._store.identity()
+        identity = await self._identity()
         decided = await self._decision(request_id)
         before, cover = await self._around(identity, decided.index)
         leaves: list[bytes] = []
@@ -170,7 +170,7 @@ class Notary:
 
     async def _export(self) -> AsyncIterator[tuple[str, int]]:
         sealed = await self.seal()
-        identity = await self._store.identity()
+        identity = await self._identity()
         kept, _ = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
         stored = await self._stored()
         marks = sorted({*stored, *kept}, key=lambda signed: (signed.size, signed.key_id, signed.text))
@@ -198,6 +198,10 @@ class Notary:
             # Somebody rotated keys just now.
             return self._signed_end(writer)
         return Writer.signed_end(end, signature)
+
+    async def _identity(self) -> str:
+        self._identity_once = self._identity_once or await self._store.identity()
+        return self._identity_once
 
     async def _latest(self, identity: str) -> tuple[Checkpoint, Signed] | None:
         """The largest checkpoint that a known key signed, wherever it is kept."""
@@ -284,6 +288,8 @@ class Notary:
             if not page:
                 return
             yield page
+            if len(page) < limit:
+                return
             start = page[-1].index + 1
 
 
@@ -303,6 +309,14 @@ def _checked(line: Logged, index: int) -> bytes:
     if line.index != index or computed.hex() != line.leaf:
         raise TamperFound(f"entry {index} is missing or was changed; run `assent audit verify`")
     return computed
+
+
+def _absent(kept: tuple[Signed, ...], stored: tuple[Signed, ...]) -> list[int]:
+    """The sizes of the checkpoints in `kept` that `stored` has lost."""
+    texts = {signed.text for signed in stored}
+    unequal = [signed for signed in kept if signed.text not in texts]
+    trees = {_tree_of(signed) for signed in stored} if unequal else set()
+    return [signed.size for signed in unequal if _tree_of(signed) not in trees]
 
 
 def _tree_of(signed: Signed) -> tuple[int, str]:
