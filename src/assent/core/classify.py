@@ -100,7 +100,7 @@ def profile(
     description: str = "",
     schema: Mapping[str, Json] | None = None,
     declared: Declaration = _EMPTY,
-    trusted: bool = True,  # noqa: FBT001, FBT002
+    trusted: bool = True,
 ) -> Profile:
     """Everything about an action that does not depend on one call's arguments."""
     parts = split_name(name)

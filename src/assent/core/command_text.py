@@ -38,7 +38,6 @@ class Sql:
     only_reads: bool = False
 
 
-_SHELLS = frozenset("sh bash zsh dash ksh fish csh pwsh powershell cmd python python3 perl ruby node php eval source .".split())
 _WRAPPERS = frozenset(
     "sudo doas env nohup time nice ionice stdbuf timeout xargs command exec builtin watch setsid".split()
 )
@@ -54,17 +53,22 @@ _DESTROYERS = {
     "rm": "rm deletes files", "rmdir": "rmdir deletes directories", "unlink": "unlink deletes a file",
     "shred": "shred destroys file contents", "mkfs": "mkfs erases a disk", "dd": "dd writes raw data",
     "truncate": "truncate empties files", "wipefs": "wipefs erases a disk", "fdisk": "fdisk repartitions a disk",
-    "parted": "parted repartitions a disk", "userdel": "userdel deletes an account", "dropdb": "dropdb deletes a database",
+    "parted": "parted repartitions a disk", "userdel": "userdel deletes an account", "dropdb": "dropdb drops a database",
     "kill": "kill ends processes", "pkill": "pkill ends processes", "killall": "killall ends processes",
     "shutdown": "shutdown stops the machine", "reboot": "reboot restarts the machine", "halt": "halt stops the machine",
     "poweroff": "poweroff stops the machine", "del": "del deletes files", "format": "format erases a disk",
     "rd": "rd deletes directories", "remove-item": "Remove-Item deletes", "srm": "srm destroys file contents",
 }  # fmt: skip
-_NETWORK = frozenset("curl wget nc ncat netcat ssh scp sftp rsync ftp telnet mail sendmail mutt aws gcloud az gh".split())
+_NETWORK = frozenset(
+    "curl wget nc ncat netcat ssh scp sftp rsync ftp telnet mail sendmail mutt aws gcloud az gh".split()
+)
 _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.I), says)
     for pattern, says in (
-        (r"\bgit\s+push\b[^\n;|&]{0,300}(?:\s--force\b|\s-[a-z]*f\b|\s\+\w|--mirror|--delete)", "git push --force rewrites the remote"),
+        (
+            r"\bgit\s+push\b[^\n;|&]{0,300}(?:\s--force\b|\s-[a-z]*f\b|\s\+\w|--mirror|--delete)",
+            "git push --force rewrites the remote",
+        ),
         (r"\bgit\s+reset\b[^\n;|&]{0,300}--hard", "git reset --hard discards changes"),
         (r"\bgit\s+clean\b[^\n;|&]{0,300}-[a-z]*f", "git clean deletes untracked files"),
         (r"\bgit\s+(?:checkout|restore)\s+(?:--\s+)?\.", "git discards changes"),
@@ -83,7 +87,10 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\brsync\b[^\n;|&]{0,300}--delete", "rsync deletes what is not in the source"),
         (r"\brm\s+(?:-[a-z]*[rf]|--recursive)", "rm -r deletes recursively"),
         (r":\s*\(\s*\)\s*\{", "a fork bomb"),
-        (r"\b(?:os\.(?:remove|unlink|rmdir|removedirs)|shutil\.rmtree|fs\.(?:rm|unlink)(?:Sync)?)\b", "the code deletes files"),
+        (
+            r"\b(?:os\.(?:remove|unlink|rmdir|removedirs)|shutil\.rmtree|fs\.(?:rm|unlink)(?:Sync)?)\b",
+            "the code deletes files",
+        ),
     )
 )
 _EVERYTHING = re.compile(
@@ -91,7 +98,9 @@ _EVERYTHING = re.compile(
     r"|\bfind\b[^\n;|]{0,300}-delete\b|--all\b|\bprune\b|\bremove-item\b[^\n;|]{0,300}-recurse",
     re.I,
 )
-_TO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:\S{0,100}/)?(?:ba|z|da|k|c)?sh\b|\|\s*(?:sudo\s+)?(?:python3?|perl|ruby|node|pwsh)\b|\beval\b|base64\s+(?:-d|--decode)")
+_TO_SHELL = re.compile(
+    r"\|\s*(?:sudo\s+)?(?:\S{0,100}/)?(?:ba|z|da|k|c)?sh\b|\|\s*(?:sudo\s+)?(?:python3?|perl|ruby|node|pwsh)\b|\beval\b|base64\s+(?:-d|--decode)"
+)
 _SUBSTITUTION = re.compile(r"`|\$\(|<\(|>\(|\$\{")
 _REDIRECT = re.compile(r"(?<![0-9&])>(?!&)|[0-9]>(?!&|\s*/dev/null)|\btee\b")
 _SEPARATOR = re.compile(r"\|\||&&|[;|&\n]")
@@ -101,7 +110,9 @@ _WRITING_FLAGS = re.compile(
     r"\s-(?:delete|exec|execdir|ok|okdir|fls|fprint\w*)\b|\s-o|\s--(?:output|set|ext-diff|textconv|pre|compress-program)"
     r"|\s-s\b|\s-O"
 )
-_INNER_COMMAND = re.compile(r"\$\(([^()]{1,2000})\)|`([^`]{1,2000})`|\s-c\s+'([^']{1,2000})'|\s-c\s+\"([^\"]{1,2000})\"")
+_INNER_COMMAND = re.compile(
+    r"\$\(([^()]{1,2000})\)|`([^`]{1,2000})`|\s-c\s+'([^']{1,2000})'|\s-c\s+\"([^\"]{1,2000})\""
+)
 
 
 def read_shell(text: str) -> Shell:
@@ -156,7 +167,7 @@ def _program(word: str) -> str:
 
 
 def _programs(part: list[str]) -> list[str]:
-    found = []
+    found: list[str] = []
     for word in part:
         if _ASSIGNMENT.match(word) or (found and word.startswith("-")):
             continue
@@ -198,9 +209,14 @@ _SQL_SIDE = re.compile(
     r"|lo_\w+|dblink\w*|xp_\w+|sp_\w+|nextval|setval|set_config|load_file|load_extension|writefile|sys_exec|sys_eval)\s*\(",
     re.I,
 )
-_SQL_TABLE = re.compile(r"\b(?:from|join|into|update|table(?:\s+if\s+(?:not\s+)?exists)?|truncate|database|schema)\s+([\w.\"`\[\]-]+)", re.I)
+_SQL_TABLE = re.compile(
+    r"\b(?:from|join|into|update|table(?:\s+if\s+(?:not\s+)?exists)?|truncate|database|schema)\s+([\w.\"`\[\]-]+)", re.I
+)
 _SQL_WHERE = re.compile(r"\bwhere\b(.*)", re.I | re.S)
-_SQL_ALWAYS = re.compile(r"^\s*\(?\s*(?:(\d+)\s*=\s*\1|true|1|not\s+false)\s*\)?\s*(?:;|$|limit|returning|or\b)|\bor\s+(?:(\d+)\s*=\s*\2|true)\b", re.I)
+_SQL_ALWAYS = re.compile(
+    r"^\s*\(?\s*(?:(\d+)\s*=\s*\1|true|1|not\s+false)\s*\)?\s*(?:;|$|limit|returning|or\b)|\bor\s+(?:(\d+)\s*=\s*\2|true)\b",
+    re.I,
+)
 LOOKS_LIKE_SQL = re.compile(
     r"^[\s(;]*(?:(?:--[^\n]*\n|/\*.*?\*/)\s*)*(?:select\b.+\bfrom\b|select\s+[\w*(]+|insert\s+into\b|update\s+\S+\s+set\b|delete\s+from\b"
     r"|(?:drop|alter|create)\s+(?:or\s+replace\s+)?(?:temp\w*\s+|unique\s+|materialized\s+)?(?:table|database|schema|index|view|user|role|function|trigger)\b"
@@ -260,11 +276,7 @@ def _kinds(statement: str) -> list[str]:
 
 
 def _statement_reads(statement: str) -> bool:
-    return (
-        _first_word(statement) in _SQL_READS
-        and not _SQL_INNER.search(statement)
-        and not _SQL_SIDE.search(statement)
-    )
+    return _first_word(statement) in _SQL_READS and not _SQL_INNER.search(statement) and not _SQL_SIDE.search(statement)
 
 
 def _without_where(statement: str) -> bool:

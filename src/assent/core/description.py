@@ -9,7 +9,7 @@ from assent.core.names import EITHER_VERBS, PLAIN_VERBS, VERBS, Family, base_for
 LONGEST_DESCRIPTION = 4_000
 
 _FOR_GOOD = re.compile(
-    r"\b(permanent(?:ly)?|irreversibl[ey]|irrevocabl[ey]|(?:cannot|can't|can not) be (?:undone|reversed|recovered|restored)"
+    r"\b(permanent(?:ly)?|irreversibl[ey]|irrevocabl[ey]|(?:cannot|can't|can not) be (?:undone|reversed|recovered)"
     r"|destructive|overwrit(?:es?|ing)|not (?:be )?recoverable)\b",
     re.I,
 )
@@ -24,7 +24,9 @@ _FIRST = re.compile(r"[A-Za-z]+")
 _GRAVE = frozenset({Family.REMOVE, Family.SEND, Family.PAY})
 _PERSON = re.compile(r"(?:es|s|ies)$")
 _GIVES = frozenset("return returns provide provides aggregate aggregates returning collect collects".split())
-_SKIPPED = frozenset("a an the this tool use used allows allow lets let you to securely efficiently easily quickly".split())
+_SKIPPED = frozenset(
+    "a an the this tool use used allows allow lets let you to securely efficiently easily quickly".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _grave_verbs(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     hinted: dict[str, None] = {}
     for found in _CLAUSE.finditer(text):
         verb = base_form(found["verb"].lower())
-        if verb not in PLAIN_VERBS or PLAIN_VERBS[verb] not in _GRAVE:
+        if verb is None or PLAIN_VERBS.get(verb) not in _GRAVE:
             continue
         if not _NEGATED.search(text[max(0, found.start("verb") - 40) : found.start("verb")]):
             (hinted if found["sure"] is None else sure)[verb] = None

@@ -7,21 +7,22 @@ from decimal import Decimal, InvalidOperation
 from assent.core.action import Json
 
 _SYMBOLS = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "₿": "BTC"}
-_WORDS = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD", "bucks": "USD", "pound": "GBP", "pounds": "GBP"}
+_WORDS = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD", "pound": "GBP", "pounds": "GBP"}
 _SIGN_OF = {code: sign for sign, code in _SYMBOLS.items()}
 CODES = frozenset(
-    "EUR USD GBP JPY CHF SEK NOK DKK PLN CZK HUF AUD CAD NZD CNY INR BRL MXN ZAR SGD HKD KRW TRY ILS AED BTC ETH".split()
+    """EUR USD GBP JPY CHF SEK NOK DKK PLN CZK HUF AUD CAD NZD CNY INR BRL MXN ZAR SGD HKD KRW TRY ILS AED BTC
+    ETH""".split()
 )
 _MONEY = re.compile(
-    rf"(?P<sign>[€$£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b)\s?(?P<a>\d(?:[\d.,']{{0,24}}\d)?)(?P<ak>[kKmM]\b)?"
-    rf"|(?P<b>\d(?:[\d.,']{{0,24}}\d)?)\s?(?P<unit>€|£|\b(?:EUR|USD|GBP|CHF|JPY|euros?|dollars?|pounds?|bucks)\b)"
+    r"(?P<sign>[€$£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b)\s?(?P<a>\d(?:[\d.,']{0,24}\d)?)(?P<ak>[kKmM]\b)?"
+    r"|(?P<b>\d(?:[\d.,']{0,24}\d)?)\s?(?P<unit>€|£|\b(?:EUR|USD|GBP|CHF|JPY|euros?|dollars?|pounds?)\b)"
 )
 _PROMISE = re.compile(
     r"\b(?:refund|credit|pay|paid|reimburs|compensat|discount|rebate|waiv|offer|voucher|gift|grant|give|send|transfer"
     r"|settle|owe|bonus|cash ?back)",
     re.I,
 )
-_HINTS = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "dollar", "euro", "pound", "bucks")
+_HINTS = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "dollar", "euro", "pound")
 _MOST_PROMISES = 20
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _LARGEST = Decimal(10) ** 300

@@ -38,12 +38,12 @@ _PLAIN: Mapping[Family, str] = {
         estimate calculate discover diagnose scan recommend suggest infer is has exists poll wait download
         export scrape crawl extract parse observe examine display locate geocode transcribe classify predict
         introspect enumerate ls cat grep tail stat pwd ask recall identify measure rank lint du wc look
-        simulate recognize recognise""",
-    Family.MAKE: "generate compose draft render convert translate synthesize synthesise",
+        simulate recognize recognise aggregate reveal dump visit""",
+    Family.MAKE: "generate compose draft render convert translate synthesize synthesise prepare",
     Family.CREATE: """
         create add insert append make register upload import clone copy duplicate init initialize initialise
         provision allocate attach save mkdir touch cp produce ingest enroll enrol mint bootstrap
-        restore undelete unarchive push""",
+        restore undelete unarchive push onboard""",
     Family.CHANGE: """
         update edit modify set change rename move patch configure assign unassign enable disable toggle mark
         reorder reprioritize upsert adjust apply resize scale rollback revert rebase unlock pause resume
@@ -52,19 +52,20 @@ _PLAIN: Mapping[Family, str] = {
         activate deactivate restart reboot stop suspend rotate sync grant protect unprotect mute unmute snooze
         normalize detach swap amend alter authenticate unstar unlike unpin unresolve stash increment
         decrement untag finalize finalise manipulate give reassign omit load install tune upgrade
-        downgrade customize customise close mount unmount setup transfer""",
+        downgrade customize customise close mount unmount setup transfer allow bypass chmod chown elevate renew
+        combine dedupe deduplicate signin shutdown""",
     Family.TOUCH: "click tap press hover drag swipe scroll navigate fill input interact keydown keyup",
     Family.START: """
-        start launch trigger dispatch spawn retry rerun rebuild replay undo redo""",
-    Family.REPLACE: "write overwrite replace put",
+        start launch trigger dispatch spawn retry rerun rebuild replay undo redo rollout""",
+    Family.REPLACE: "write overwrite replace put rewrite",
     Family.RUN: "execute exec eval evaluate invoke manage operate perform",
     Family.REMOVE: """
         delete remove drop destroy erase wipe purge truncate clear uninstall unlink rm rmdir del kill terminate
         unregister deregister revoke discard trash prune expunge shred flush evict teardown reset
-        cancel unpublish abort deprovision decommission obliterate nuke void""",
+        cancel unpublish abort deprovision decommission obliterate nuke void offboard""",
     Family.SEND: """
         send reply forward notify publish broadcast share invite tweet retweet announce submit respond dm
-        disclose""",
+        disclose resend dial""",
     Family.PAY: "pay purchase buy refund withdraw reimburse donate sell reserve repay disburse remit",
 }
 """Words that are verbs wherever they stand."""
@@ -75,16 +76,16 @@ _EITHER: Mapping[Family, str] = {
         answer info status history head tree help details stats insights catalog logs guide guidelines
         instructions capabilities summary overview schema""",
     Family.MAKE: "design outline format embed record",
-    Family.CREATE: "open fork commit comment store bookmark pull stage note log clip request report",
+    Family.CREATE: "open fork commit comment store bookmark pull stage note log clip request report issue backup",
     Family.CHANGE: """
         tag label star pin lock schedule merge follow like subscribe resolve link rate block unblock release
         return ban flag index cache turn exchange""",
     Family.TOUCH: "type select uncheck",
-    Family.START: "run build call process handle batch go deploy",
+    Family.START: "run build call process handle batch go deploy ship play",
     Family.RUN: "control",
     Family.REMOVE: "unset",
     Family.SEND: "post email mail message alert contact page chat mention",
-    Family.PAY: "charge order book trade bid invest deposit tip booking",
+    Family.PAY: "charge order book trade bid invest deposit tip booking rent checkout",
 }
 """Words that are as often nouns (an order, a comment, a run): verbs only where no plain verb is found."""
 
@@ -101,12 +102,13 @@ VERBS: Mapping[str, Family] = {**EITHER_VERBS, **PLAIN_VERBS}
 """Every verb that Assent knows and its family."""
 
 _READS_THAT_ARE_NOUNS = frozenset("list search view check scan display preview".split())
+_VERBS_THAT_ARE_NOUNS = frozenset(
+    "draft refund tweet dm reply share transfer view check diff scan display preview purchase import export".split()
+)
 _JOINS = frozenset("or and then".split())
 _PREPOSITIONS = frozenset("to from in into on onto by for with of at as via through within per using based".split())
-_SMALL_WORDS = _PREPOSITIONS | _JOINS | frozenset("the a an my all new current this that tool api it its".split())
-_GLUED = tuple(
-    sorted("delete create update remove destroy purge fetch search execute retrieve send".split(), key=len)
-)
+_SMALL_WORDS = _PREPOSITIONS | _JOINS | frozenset("the a an my all new current this that tool it its".split())
+_GLUED = tuple(sorted("delete create update remove destroy purge fetch search execute retrieve send".split(), key=len))
 
 _ACRONYM_PLURAL = re.compile(r"([A-Z]{2,})s(?![a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -216,7 +218,8 @@ def _verb_spots(segment: tuple[str, ...]) -> tuple[int, ...]:
     spots = [lead]
     for spot in plain[1:]:
         joined = segment[spot - 1] in _JOINS
-        lead_is_noun = spot == last and segment[lead] in _READS_THAT_ARE_NOUNS and spot == lead + 1
+        pair = spot == last == lead + 1 and segment[spot] not in _VERBS_THAT_ARE_NOUNS
+        lead_is_noun = pair and segment[lead] in _READS_THAT_ARE_NOUNS
         if joined or lead_is_noun:
             spots.append(spot)
     return tuple(spots)

@@ -21,9 +21,12 @@ _SYSTEM_PATH = re.compile(
 _TRAVERSAL = re.compile(r"(?:^|[\\/])\.\.(?:[\\/]|$)|%2e%2e|\.\.%2f", re.I)
 _ABSOLUTE = re.compile(r"^(?:/|[A-Za-z]:[\\/]|\\\\)")
 _HOME = re.compile(r"^(?:~|\$HOME\b|/home/|/Users/)")
-_LINK = re.compile(r"\b(?:https?|ftp|wss?)://(?P<host>[^\s/?#<>\"'\])}]{1,253})|\bwww\.(?P<www>[^\s/?#<>\"'\])}]{1,253})", re.I)
+_HOST = r"[^\s/?#<>\"'\])}]{1,253}"
+_LINK = re.compile(rf"\b(?:https?|ftp|wss?)://(?P<host>{_HOST})|\bwww\.(?P<www>{_HOST})", re.I)
 _MAIL = re.compile(r"[^\s<>,;:\"'()\[\]@]{1,64}@(?P<domain>[^\s<>,;:\"'()\[\]@]{1,253})")
-_BARE_ADDRESS = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\]|localhost|0x[0-9a-f]+|\d{8,10})(?::\d+)?$", re.I)
+_BARE_ADDRESS = re.compile(
+    r"^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\]|localhost|0x[0-9a-f]+|\d{8,10})(?::\d+)?$", re.I
+)
 _BETWEEN = frozenset(" ,;:<>\"'()[]\t\r\n")
 _WORD_GAP = re.compile(r"[^a-z0-9]+")
 
@@ -108,13 +111,14 @@ def is_odd_host(host: str) -> bool:
 def recipients_in(text: str) -> tuple[str, ...]:
     """Who `text` addresses: every mail address in it, or the whole text where there is none."""
     if _BETWEEN.isdisjoint(text):
-        return (text.lower().rstrip("."),) if "@" in text and len(text) <= 300 else (text,) if 0 < len(text) <= 200 else ()
+        whom = text.lower().rstrip(".") if "@" in text else text
+        return (whom,) if 0 < len(whom) <= 300 else ()
     if "@" in text:
         found = [match[0].lower().rstrip(".") for match in _MAIL.finditer(text)]
         if found:
             return tuple(found)
     bare = text.strip()
-    return (bare,) if 0 < len(bare) <= 200 else ()
+    return (bare,) if 0 < len(bare) <= 300 else ()
 
 
 def is_outside(recipient: str, domains: Sequence[str]) -> bool:
@@ -125,10 +129,7 @@ def is_outside(recipient: str, domains: Sequence[str]) -> bool:
     domain = recipient[at + 1 :].lower().rstrip(".")
     if domain in domains:
         return False
-    for ours in domains:
-        if domain.endswith(ours) and domain[-len(ours) - 1] == ".":
-            return False
-    return True
+    return not domain.endswith(tuple("." + ours for ours in domains))
 
 
 def environment_in(text: str) -> str:

@@ -30,8 +30,8 @@ _SHAPES = re.compile(
     r"\s{0,3}[=:]\s{0,3}['\"]?(?![\s'\"<${*])[^\s'\"]{8,512}"
 )
 _MARK = re.compile(
-    r"PRIVATE KEY|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[rs]k[-_]|whsec_|AIza|ya29\.|npm_|pypi-|hf_|SG\.|eyJ"
-    r"|[Bb]earer|[Bb]asic|://|[Pp]assword|PASSWORD|[Pp]wd|[Ss]ecret|SECRET|[Aa]pi[_-]?[Kk]ey|[Tt]oken|TOKEN|KEY"
+    r"PRIVATE KEY|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[rs]k[-_]|whsec_|AIza"
+    r"|ya29\.|npm_|pypi-|hf_|SG\.|eyJ|[Bb]earer|[Bb]asic|://|[Pp]assword|PASSWORD|[Pp]wd|[Ss]ecret|SECRET|[Aa]pi[_-]?[Kk]ey|[Tt]oken|TOKEN|KEY"
 )
 """What every shape begins with or contains; looking for it first spares most texts the shapes."""
 _LEAST_TOKEN = 16
