@@ -4,7 +4,7 @@ Every surface draws from this and from nothing else, so no surface can show some
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from assent.core.action import Fact, Json, Risk
@@ -18,7 +18,10 @@ from assent.core.verdict import AtEnd, GateKind
 
 @dataclass(frozen=True, slots=True)
 class OptionLine:
-    """One option as shown: what it leads to, and whether it can be undone. `runs` is false for "cancel"."""
+    """One option as shown: what it leads to, exactly what it runs, and whether that can be undone.
+
+    `runs` is false for "cancel".
+    """
 
     number: int
     label: str
@@ -29,6 +32,9 @@ class OptionLine:
     risk: Risk | None
     forbidden: bool
     phrase: str
+    action: str = ""
+    args: Mapping[str, Json] = field(default_factory=dict)
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,9 @@ def _line(number: int, option: Option) -> OptionLine:
         risk=candidate.assessment.risk,
         forbidden=candidate.verdict.gate is GateKind.FORBID,
         phrase=phrase(candidate) if manual else "",
+        action=candidate.action.name,
+        args=restore(candidate.args_text) if candidate.args_text else {},
+        digest=candidate.permit_digest,
     )
 
 
