@@ -1,5 +1,6 @@
 """The Merkle tree against the RFC's definition and known answers, and the verifier against planted damage."""
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -333,6 +334,18 @@ def test_a_fault_found_elsewhere_is_in_the_report() -> None:
     walk = Walk(ORIGIN, KEYS.check)
     walk.accuse(Fault(Wrong.FILE, "the file was changed"))
     assert not walk.report().ok
+
+
+def test_verifying_a_long_log_takes_no_more_memory_than_a_short_one() -> None:
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        try:
+            assert verify((row(index) for index in range(count)), [], KEYS.check, origin=ORIGIN).size == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(20_000) < 2 * peak(2_000)
 
 
 @settings(max_examples=200, deadline=None)

@@ -178,6 +178,19 @@ async def test_cutting_entries_and_checkpoints_together_shows_and_is_not_sealed_
     assert (fault.first, fault.last) == (10, 19)
 
 
+async def test_after_a_restore_the_log_can_be_sealed_again_once_the_file_is_moved_aside(room: Room) -> None:
+    await room.grow(10)
+    await room.notary.seal()
+    await room.grow(10)
+    await room.notary.seal()
+    room.damage("DELETE FROM entries WHERE idx >= 10; DELETE FROM checkpoints WHERE size > 10")
+    path = room.keys.directory / "checkpoints" / f"{await room.store.identity()}.jsonl"
+    path.rename(path.with_suffix(".before"))
+    await room.grow(3)
+    await room.another().seal()
+    assert (await room.another().verify()).require().sealed == 13
+
+
 async def test_a_checkpoint_removed_from_the_database_is_told(room: Room) -> None:
     await room.grow(10)
     await room.notary.seal()
