@@ -245,8 +245,13 @@ class Policy:
         )
 
     def _read(self) -> Verdict:
-        says = "it only reads, and reads are not interrupted"
-        return replace(self._default(Risk.SAFE), gate=GateKind.RUN, rule="default: read", because=says)
+        return replace(
+            self._default(Risk.SAFE),
+            gate=GateKind.RUN,
+            rule="default: read",
+            because="it only reads, and reads are not interrupted",
+            ladder=self.ladder,
+        )
 
     def soft_ladder(self, rule: Rule | None) -> Ladder:
         """A soft gate's ladder: it proceeds when the window closes; there is nothing to loop."""
