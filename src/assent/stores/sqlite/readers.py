@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import apsw
@@ -25,15 +26,18 @@ class Readers:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._idle = 0
+        self._stopped = False
 
     def submit(self, look: Look) -> Ticket:
         """`look` will run on some reader's connection."""
         ticket = Ticket()
         self._queue.put((look, ticket))
+        if self._stopped:
+            self._refuse_all()
         # The count is a hint: a thread too many or one too late does no harm.
         if self._idle < self._queue.qsize() and len(self._threads) < self._size:
             with self._lock:
-                if len(self._threads) < self._size:
+                if len(self._threads) < self._size and not self._stopped:
                     name = f"assent-reader {self._path.name}"
                     thread = threading.Thread(target=self._run, name=name, daemon=True)
                     self._threads.append(thread)
@@ -43,9 +47,23 @@ class Readers:
     def stop(self) -> list[threading.Thread]:
         """The threads, which end after what is queued."""
         with self._lock:
+            self._stopped = True
             for _ in self._threads:
                 self._queue.put(None)
             return list(self._threads)
+
+    def _refuse_all(self) -> None:
+        """Nobody is left to look; what still waits is told so. The signs to stop are put back."""
+        refused = []
+        with suppress(Empty):
+            while True:
+                item = self._queue.get_nowait()
+                if item is not None:
+                    item[1].error = StoreError(f"the store at {self._path} is closed; open it again before using it")
+                    refused.append(item[1])
+        for _ in self._threads:
+            self._queue.put(None)
+        deliver(refused)
 
     def _run(self) -> None:
         connection: apsw.Connection | None = None

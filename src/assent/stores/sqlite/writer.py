@@ -3,14 +3,11 @@
 Nobody waits for a group to form. While one transaction syncs, the next group gathers by itself.
 """
 
-import logging
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -18,26 +15,15 @@ from typing import Any
 
 import apsw
 
-from assent.core.audit import Entry
 from assent.errors import AssentError, StoreError
 from assent.stores.handoff import Ticket, deliver
-from assent.stores.rows import Row, entry_columns, micros
+from assent.stores.recorder import LOSS_WINDOW, Recorder
+from assent.stores.rows import micros
 from assent.stores.sqlite.connect import create_private, open_writer, translated, wake_file
 from assent.stores.sqlite.transaction import Transaction
 
-log = logging.getLogger(__name__)
-
 GROUP = 256
 """The most changes that share one transaction."""
-
-LOSS_WINDOW = 0.2
-"""Seconds for which a recorded entry may wait in memory; what a crash can lose of calls that simply ran."""
-
-RECORDED_AT_ONCE = 256
-"""So many recorded entries are written without waiting for the window to end."""
-
-RECORDED_AT_MOST = 65_536
-"""Beyond this, recording fails, and with it the call that wanted to be recorded."""
 
 Work = Callable[[Transaction], Any]
 Job = tuple[Work, Ticket]
@@ -55,15 +41,15 @@ class Writer:
     ) -> None:
         self._path, self._busy_seconds, self._clock, self._committed = path, busy_seconds, clock, committed
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._recorded: deque[Callable[[], Entry]] = deque()
-        self._unsaved: list[Row] = []
-        self._nudged = False
+        self._recorder = Recorder(lambda: self._queue.put(None), micros, str(path))
+        self.record = self._recorder.record
         self._flush_at: float | None = None
         self._stopping = False
         self._wake = -1
         self.ready = threading.Event()
-        """Set once the database is open, or cannot be opened (then `failure` says why)."""
+        """Set once the database is open, or cannot be opened."""
         self.failure: AssentError | None = None
+        """Why nothing can be written any more: it could not be opened, or was closed."""
         self.thread = threading.Thread(target=self._run, name=f"assent-writer {path.name}", daemon=True)
         self.thread.start()
 
@@ -71,22 +57,10 @@ class Writer:
         """`work` will run inside a transaction; the ticket is settled after the commit."""
         ticket = Ticket()
         self._queue.put((work, ticket))
+        # The thread sets `failure` before it answers for the last time; who comes after that answers itself.
+        if self.failure is not None:
+            self._refuse_all(self.failure)
         return ticket
-
-    def record(self, entry: Callable[[], Entry]) -> None:
-        """The entry will be made and written within the loss window, or with the next change if that is sooner."""
-        recorded = self._recorded
-        if len(recorded) + len(self._unsaved) >= RECORDED_AT_MOST:
-            raise StoreError(
-                f"{RECORDED_AT_MOST} entries wait to be written to {self._path} and none can be; "
-                "see that the database can be written, then try again"
-            )
-        recorded.append(entry)
-        # The entry is appended before the flag is read, and the writer clears the flag before it looks:
-        # one of the two always sees the other.
-        if not self._nudged or len(recorded) == RECORDED_AT_ONCE:
-            self._nudged = True
-            self._queue.put(None)
 
     def stop(self) -> None:
         """The thread ends after what is queued was committed."""
@@ -111,10 +85,12 @@ class Writer:
             jobs = self._gather()
             if jobs or self._must_flush():
                 self._commit_group(jobs)
-        if self._waiting():
+        if self._recorder:
             self._commit_group([])
         os.close(self._wake)
         self._connection.close(True)
+        self.failure = StoreError(f"the store at {self._path} is closed; open it again before using it")
+        self._refuse_all(self.failure)
 
     def _gather(self) -> list[Job]:
         """What is queued now; waits for the first only."""
@@ -130,30 +106,27 @@ class Writer:
                 item = self._queue.get_nowait()
         except Empty:
             pass
-        if self._waiting() and self._flush_at is None:
+        if self._recorder and self._flush_at is None:
             self._flush_at = time.monotonic() + LOSS_WINDOW
         return jobs
 
     def _must_flush(self) -> bool:
         if self._flush_at is None:
             return False
-        return len(self._recorded) >= RECORDED_AT_ONCE or self._stopping or time.monotonic() >= self._flush_at
-
-    def _waiting(self) -> bool:
-        return bool(self._recorded or self._unsaved)
+        return self._recorder.is_full or self._stopping or time.monotonic() >= self._flush_at
 
     def _commit_group(self, jobs: list[Job]) -> None:
         """Each job's change is committed, or its own error known; a failed commit is everybody's error."""
         transaction, connection = self._transaction, self._connection
         jobs = [job for job in jobs if not job[1].abandoned]
         tickets = [ticket for _, ticket in jobs]
-        self._make_entries()
+        recorded = self._recorder.take()
         try:
             connection.execute("BEGIN IMMEDIATE")
             transaction.begin()
-            for row in self._unsaved:
+            for row in recorded:
                 transaction.append_row(row)
-            alone = len(jobs) == 1 and not self._unsaved
+            alone = len(jobs) == 1 and not recorded
             for work, ticket in jobs:
                 if alone:
                     self._do_alone(work, ticket)
@@ -161,25 +134,16 @@ class Writer:
                     self._do_one_of_many(work, ticket)
             if connection.in_transaction:
                 connection.execute("COMMIT")
-            self._unsaved.clear()
+            self._recorder.written(len(recorded))
         except Exception as error:  # noqa: BLE001  the thread must survive, and everyone must get an answer
             self._undo()
             failure = translated(error, self._path)
+            failure.__cause__ = error
             for ticket in tickets:
                 ticket.value, ticket.error = None, failure
-        self._flush_at = time.monotonic() + LOSS_WINDOW if self._waiting() else None
+        self._flush_at = time.monotonic() + LOSS_WINDOW if self._recorder else None
         deliver(tickets)
         self._announce()
-
-    def _make_entries(self) -> None:
-        """What was recorded is made into rows, once; the flag is cleared first, see `record`."""
-        self._nudged = False
-        while self._recorded:
-            make = self._recorded.popleft()
-            try:
-                self._unsaved.append(_row(make()))
-            except Exception:
-                log.exception("a recorded entry could not be made and is not in the log")
 
     def _do_alone(self, work: Work, ticket: Ticket) -> None:
         """The transaction is this job's alone, so its failure needs no savepoint."""
@@ -231,12 +195,3 @@ class Writer:
                     item[1].error = error
                     refused.append(item[1])
         deliver(refused)
-
-
-def _row(entry: Entry) -> Row:
-    """The entry as a row; of one that cannot be written as JSON the head remains, so that it blocks nothing."""
-    try:
-        return entry_columns(entry, micros)
-    except AssentError:
-        log.exception("an entry of kind %s cannot be written as JSON; it is logged without its body", entry.kind)
-        return entry_columns(replace(entry, body={"unwritable": True}), micros)

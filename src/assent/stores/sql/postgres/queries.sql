@@ -1,0 +1,207 @@
+-- Statements of the PostgreSQL store, each under its name. Values are always bound.
+
+-- name: insert
+-- The whole change in one statement: the request, its ask, its entries and the notice, or nothing.
+WITH made AS (
+    INSERT INTO requests (
+        workspace, id, version, token, state, urgency, gate, kind, agent, action, run, step, code, executor, review,
+        word, runnable, ended, purged, due_at, changed_at, body
+    ) VALUES (
+        %(workspace)s, %(id)s, %(version)s, %(token)s, %(state)s, %(urgency)s, %(gate)s, %(kind)s, %(agent)s,
+        %(action)s, %(run)s, %(step)s, %(code)s, %(executor)s, %(review)s, %(word)s, %(runnable)s, %(ended)s,
+        %(purged)s, %(due_at)s, %(changed_at)s, %(body)s
+    ) RETURNING 1
+), asked AS (
+    INSERT INTO asks (workspace, id, title, body)
+    SELECT %(workspace)s, %(id)s, %(title)s, %(ask)s FROM made
+), logged AS (
+    INSERT INTO entries (workspace, subject, kind, at, text, leaf)
+    SELECT %(workspace)s, e.subject, e.kind, e.at, e.text, e.leaf
+    FROM made, unnest(%(subjects)s::text[], %(kinds)s::text[], %(ats)s::timestamptz[], %(texts)s::text[],
+        %(leaves)s::text[]) WITH ORDINALITY AS e (subject, kind, at, text, leaf, place)
+    ORDER BY e.place
+), told AS (
+    SELECT pg_notify('assent', %(notice)s) FROM made
+)
+SELECT (SELECT count(*) FROM made), clock_timestamp(), (SELECT count(*) FROM told);
+
+-- name: move
+-- Takes effect only on the version it was made from, and only while the clock is where the step believed it to be.
+-- The entries' ids are drawn after the row is locked, so entries of one request are numbered in commit order.
+WITH moved AS (
+    UPDATE requests SET
+        version = %(version)s, token = %(token)s, state = %(state)s, urgency = %(urgency)s, gate = %(gate)s,
+        action = %(action)s, review = %(review)s, word = %(word)s, runnable = %(runnable)s, ended = %(ended)s,
+        purged = %(purged)s, due_at = %(due_at)s, changed_at = %(changed_at)s, body = %(body)s
+    WHERE workspace = %(workspace)s AND id = %(id)s AND version = %(version)s - 1
+        AND clock_timestamp() >= %(not_before)s AND clock_timestamp() < %(before)s
+    RETURNING 1
+), logged AS (
+    INSERT INTO entries (workspace, subject, kind, at, text, leaf)
+    SELECT %(workspace)s, e.subject, e.kind, e.at, e.text, e.leaf
+    FROM moved, unnest(%(subjects)s::text[], %(kinds)s::text[], %(ats)s::timestamptz[], %(texts)s::text[],
+        %(leaves)s::text[]) WITH ORDINALITY AS e (subject, kind, at, text, leaf, place)
+    ORDER BY e.place
+), told AS (
+    SELECT pg_notify('assent', %(notice)s) FROM moved
+)
+SELECT (SELECT count(*) FROM moved), clock_timestamp(), (SELECT count(*) FROM told);
+
+-- name: log
+WITH logged AS (
+    INSERT INTO entries (workspace, subject, kind, at, text, leaf, batch)
+    SELECT %(workspace)s, e.subject, e.kind, e.at, e.text, e.leaf, CASE WHEN e.place = 1 THEN %(batch)s END
+    FROM unnest(%(subjects)s::text[], %(kinds)s::text[], %(ats)s::timestamptz[], %(texts)s::text[],
+        %(leaves)s::text[]) WITH ORDINALITY AS e (subject, kind, at, text, leaf, place)
+    ORDER BY e.place
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM logged), clock_timestamp();
+
+-- name: notify
+SELECT pg_notify('assent', %(notice)s);
+
+-- name: lock_request
+SELECT a.body, r.body, r.id, r.token, clock_timestamp() FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.id = %(id)s FOR UPDATE OF r;
+
+-- name: lock_grants
+SELECT body, id FROM grants WHERE workspace = %(workspace)s AND id = ANY(%(ids)s) ORDER BY id FOR UPDATE;
+
+-- name: clock
+SELECT clock_timestamp();
+
+-- name: insert_grant
+INSERT INTO grants (workspace, id, version, expires_at, revoked_at, used, spent, body)
+VALUES (%(workspace)s, %(id)s, %(version)s, %(expires_at)s, %(revoked_at)s, %(used)s, %(spent)s, %(body)s);
+
+-- name: update_grant
+UPDATE grants SET version = %(version)s, expires_at = %(expires_at)s, revoked_at = %(revoked_at)s, used = %(used)s,
+    spent = %(spent)s, body = %(body)s
+WHERE workspace = %(workspace)s AND id = %(id)s AND version = %(version)s - 1;
+
+-- name: read_request
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.id = %(id)s;
+
+-- name: read_token
+SELECT version, token FROM requests WHERE workspace = %(workspace)s AND id = %(id)s;
+
+-- name: by_step
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.run = %(run)s AND r.step = %(step)s AND r.run <> '';
+
+-- name: find
+SELECT a.body, r.body, r.id FROM (
+    SELECT id FROM requests WHERE workspace = %(workspace)s AND code >= %(prefix)s AND code < %(beyond)s
+    UNION
+    SELECT id FROM requests WHERE workspace = %(workspace)s AND id >= %(prefix)s AND id < %(beyond)s
+    ORDER BY id DESC LIMIT %(limit)s
+) f
+JOIN requests r ON r.workspace = %(workspace)s AND r.id = f.id
+JOIN asks a ON a.workspace = %(workspace)s AND a.id = f.id
+ORDER BY r.id DESC;
+
+-- name: due
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.due_at <= statement_timestamp() AND r.due_at < '9999-01-01 00:00:00+00'
+ORDER BY r.due_at, r.id LIMIT %(limit)s;
+
+-- name: next_due
+SELECT due_at FROM requests
+WHERE workspace = %(workspace)s AND due_at < '9999-01-01 00:00:00+00'
+ORDER BY due_at LIMIT 1;
+
+-- name: runnable
+SELECT a.body, r.body, r.id FROM unnest(%(actions)s::text[]) wanted (action)
+CROSS JOIN LATERAL (
+    SELECT workspace, id, body FROM requests
+    WHERE workspace = %(workspace)s AND requests.action = wanted.action AND runnable
+    ORDER BY id LIMIT %(limit)s
+) r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+ORDER BY r.id LIMIT %(limit)s;
+
+-- name: policy
+SELECT version, text, applied_by, applied_at FROM policies
+WHERE workspace = %(workspace)s ORDER BY version DESC LIMIT %(limit)s;
+
+-- name: lock_policy
+-- Versions are dense: whoever applies one waits for whoever is applying another.
+SELECT pg_advisory_xact_lock(hashtextextended('assent policy ' || %(workspace)s, 0));
+
+-- name: insert_policy
+INSERT INTO policies (workspace, version, text, applied_by, applied_at)
+VALUES (%(workspace)s, %(version)s, %(text)s, %(applied_by)s, %(applied_at)s);
+
+-- name: live_grants
+SELECT body, id FROM grants
+WHERE workspace = %(workspace)s AND expires_at > statement_timestamp() AND revoked_at > '9999-01-01 00:00:00+00'
+ORDER BY id DESC;
+
+-- name: all_grants
+SELECT body, id FROM grants WHERE workspace = %(workspace)s ORDER BY id DESC;
+
+-- name: lock_sequence
+SELECT pg_advisory_xact_lock(hashtextextended('assent entries ' || %(workspace)s, 0));
+
+-- name: has_fresh
+SELECT EXISTS (SELECT 1 FROM entries WHERE workspace = %(workspace)s AND idx IS NULL);
+
+-- name: sequence
+-- Dense, in the order of ids. A transaction still in flight may hold a lower id; it gets a later index. That never
+-- turns entries of one request round: the later one was written by a transaction that waited for the row lock of
+-- the earlier one, so when the later one can be seen here, the earlier one can be too, and has the lower id.
+WITH fresh AS (
+    SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM entries
+    WHERE workspace = %(workspace)s AND idx IS NULL
+), base AS (
+    SELECT coalesce(max(idx) + 1, 0) AS start FROM entries WHERE workspace = %(workspace)s
+)
+UPDATE entries e SET idx = base.start + fresh.place FROM fresh, base
+WHERE e.workspace = %(workspace)s AND e.id = fresh.id;
+
+-- name: next_index
+SELECT coalesce(max(idx) + 1, 0) FROM entries WHERE workspace = %(workspace)s;
+
+-- name: entries
+SELECT idx, text, leaf FROM entries
+WHERE workspace = %(workspace)s AND idx >= %(start)s ORDER BY idx LIMIT %(limit)s;
+
+-- name: entries_back
+SELECT idx, text, leaf FROM entries
+WHERE workspace = %(workspace)s AND idx < %(start)s ORDER BY idx DESC LIMIT %(limit)s;
+
+-- name: entries_of
+SELECT idx, text, leaf FROM entries
+WHERE workspace = %(workspace)s AND subject = %(subject)s AND idx >= %(start)s ORDER BY idx LIMIT %(limit)s;
+
+-- name: entries_of_back
+SELECT idx, text, leaf FROM entries
+WHERE workspace = %(workspace)s AND subject = %(subject)s AND idx < %(start)s ORDER BY idx DESC LIMIT %(limit)s;
+
+-- name: put_checkpoint
+INSERT INTO checkpoints (workspace, size, text, key_id, signature)
+VALUES (%(workspace)s, %(size)s, %(text)s, %(key_id)s, %(signature)s)
+ON CONFLICT (workspace, size, key_id) DO UPDATE SET text = excluded.text, signature = excluded.signature;
+
+-- name: checkpoints
+SELECT workspace, size, text, key_id, signature FROM checkpoints
+WHERE workspace = %(workspace)s ORDER BY size;
+
+-- name: purgeable
+SELECT a.body, r.body, r.id, r.changed_at FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.ended AND NOT r.purged AND r.changed_at < %(before)s
+    AND (r.changed_at, r.id) > (%(changed_at)s, %(id)s)
+ORDER BY r.changed_at, r.id LIMIT %(limit)s FOR UPDATE OF r;
+
+-- name: purge_ask
+UPDATE asks SET title = %(title)s, body = %(ask)s WHERE workspace = %(workspace)s AND id = %(id)s;
+
+-- name: identity
+SELECT value FROM about WHERE key = 'identity';

@@ -1,0 +1,22 @@
+-- Group roles for the two kinds of database user. A login becomes one by `GRANT assent_agent TO somebody`.
+-- What an agent may do with what is granted here is bounded by the triggers of the first migration.
+DO $$
+BEGIN
+    IF to_regrole('assent_agent') IS NULL THEN
+        CREATE ROLE assent_agent NOLOGIN;
+    END IF;
+    IF to_regrole('assent_reviewer') IS NULL THEN
+        CREATE ROLE assent_reviewer NOLOGIN;
+    END IF;
+END
+$$;
+
+GRANT SELECT ON about, migrations, asks, requests, grants, policies, entries, checkpoints
+    TO assent_agent, assent_reviewer;
+
+GRANT INSERT ON asks, requests, entries TO assent_agent;
+GRANT UPDATE ON requests, grants TO assent_agent;
+
+GRANT INSERT ON asks, requests, grants, policies, entries, checkpoints TO assent_reviewer;
+GRANT UPDATE ON asks, requests, grants, checkpoints TO assent_reviewer;
+GRANT UPDATE (idx) ON entries TO assent_reviewer;
