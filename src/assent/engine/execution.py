@@ -110,7 +110,7 @@ class Execution:
 
     async def finish(self, tool: Tool, request: Request, result: Any) -> Request:
         """The result is on record."""
-        return await self._end(request, Finish(request.fence, self._result_text(tool, result)))
+        return await self._end(request, Finish(request.fence, self._result_text(tool, request, result)))
 
     async def fail(self, request: Request, problem: BaseException) -> Request:
         """The error is on record."""
@@ -143,18 +143,20 @@ class Execution:
         result = restore(request.result_text) if request.result_text else None
         return Done(self.values(tool, request), result, request.idempotency_key, request.id)
 
-    def _result_text(self, tool: Tool, result: Any) -> str:
+    def _result_text(self, tool: Tool, request: Request, result: Any) -> str:
         returns = tool.signature.returns if tool.signature is not None else None
         try:
             plain: Json = returns.dump_python(result, mode="json") if returns is not None else result
-            return canonical(redacted(self._vault, plain))
+            return canonical(redacted(self._vault, plain, self._secrets(request)))
         except (AssentError, ValueError, TypeError):
             return canonical({"unserializable": type(result).__name__})
 
     def _error_text(self, request: Request, problem: BaseException) -> str:
-        secrets = [self._vault.unseal(request.id, secret) for secret in request.sealed.values()]
-        text = redacted(self._vault, f"{type(problem).__name__}: {problem}", secrets)
+        text = redacted(self._vault, f"{type(problem).__name__}: {problem}", self._secrets(request))
         return str(text)[:2000]
+
+    def _secrets(self, request: Request) -> list[str]:
+        return [self._vault.unseal(request.id, secret) for secret in request.sealed.values()]
 
     async def _end(self, request: Request, event: Finish | Fail) -> Request:
         try:

@@ -1,16 +1,17 @@
 """A function's signature as an argument schema: what may be passed, how it is written as JSON, how it is read back."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 from typing_extensions import NotRequired, TypedDict
 
 from assent.core.action import Json
-from assent.core.canonical import canonical
+from assent.core.canonical import MAX_DEPTH, canonical
 from assent.errors import GuardError, InvalidArguments
 
 
@@ -71,6 +72,9 @@ class Signature:
         adapter = self.adapter
         try:
             checked = adapter.validator.validate_python(given)
+            for value in checked.values():
+                if type(value) is not str:
+                    _refuse_infinite(value)
             plain: dict[str, Json] = adapter.serializer.to_python(checked, mode="json", warnings="error")
         except ValidationError as problem:
             raise InvalidArguments(_problems(problem)) from None
@@ -94,6 +98,26 @@ class Signature:
         return canonical(self.plain(self.values(plain))) == canonical(plain)
 
 
+def _refuse_infinite(value: Any, depth: int = 0) -> None:
+    """Serialisation would turn NaN into null without a word, and the reviewer would see something else."""
+    if depth > MAX_DEPTH:
+        raise InvalidArguments(f"arguments are nested deeper than {MAX_DEPTH} levels; flatten them")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidArguments("a number is NaN or infinite; pass a finite number or leave it out")
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _refuse_infinite(item, depth + 1)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            _refuse_infinite(item, depth + 1)
+    elif isinstance(value, BaseModel):
+        _refuse_infinite(value.__dict__, depth + 1)
+    elif is_dataclass(value):
+        for each in fields(value):
+            _refuse_infinite(getattr(value, each.name), depth + 1)
+
+
 def _problems(problem: ValidationError) -> str:
     found = [
         f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['type'].replace('_', ' ')}"
@@ -111,7 +135,7 @@ def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = fro
         raise GuardError(
             f"{function.__qualname__}: an annotation cannot be resolved ({problem}); import the name"
         ) from None
-    fields: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     injected, secret, order, positional_only, defaults = set(inject), set(), [], [], {}
     for position, (name, parameter) in enumerate(python.parameters.items()):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -132,15 +156,15 @@ def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = fro
             continue
         if parameter.default is not parameter.empty:
             defaults[name] = parameter.default
-        fields[name] = hint
+        shown[name] = hint
     unknown = set(inject) - python.parameters.keys()
     if unknown:
         raise GuardError(f"{function.__qualname__} has no parameter {sorted(unknown)[0]!r} to inject")
-    adapter, schema = _adapter(function.__qualname__, fields, defaults)
+    adapter, schema = _adapter(function.__qualname__, shown, defaults)
     return Signature(
         order=tuple(order),
         defaults=defaults,
-        arguments=frozenset(fields),
+        arguments=frozenset(shown),
         injected=frozenset(injected),
         secret=frozenset(secret),
         positional_only=tuple(positional_only),

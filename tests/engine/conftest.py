@@ -1,0 +1,107 @@
+"""A gate and a reviewer's desk on the same real database, as two parties that share nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import assent
+from assent.assemble import Desk, desk
+from assent.core.authority import Principal
+from assent.core.request import Request, State
+from assent.engine.policies import apply_policy
+from assent.ports import Filter
+from assent.settings import load
+
+
+@dataclass
+class House:
+    """What a test of the engine works with."""
+
+    database: str
+    gate: assent.Gate
+    desk: Desk
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    gates: list[assent.Gate] = field(default_factory=list)
+
+    @property
+    def inbox(self) -> assent.Inbox:
+        return self.desk.inbox
+
+    @property
+    def me(self) -> Principal:
+        return self.desk.person()
+
+    def start(self, call: Any) -> asyncio.Task[Any]:
+        """The call goes on by itself."""
+
+        async def run() -> Any:
+            return await call
+
+        task = asyncio.create_task(run())
+        self.tasks.append(task)
+        return task
+
+    async def policy(self, text: str) -> None:
+        """This policy is active, here and at the desk."""
+        await apply_policy(self.desk.store, "default", text, Principal("root"))
+        await self.inbox.refresh()
+        await self.gate._judgement.refresh()
+
+    async def waiting(self, number: int = 1) -> list[Request]:
+        """The requests that wait, once there are as many."""
+        return await self.until(lambda found: len(found) >= number, Filter(states=(State.PENDING,)))
+
+    async def until(self, enough: Callable[[list[Request]], bool], wanted: Filter) -> list[Request]:
+        async with asyncio.timeout(10):
+            while True:
+                found = list((await self.inbox.page(wanted)).requests)
+                if enough(found):
+                    return found
+                await asyncio.sleep(0.005)
+
+    async def in_state(self, request_id: str, *states: State) -> Request:
+        """The request, once it is in one of these states."""
+        async with asyncio.timeout(10):
+            while True:
+                request = await self.desk.store.request("default", request_id)
+                assert request is not None
+                if request.state in states:
+                    return request
+                await asyncio.sleep(0.005)
+
+    def another_gate(self, **options: Any) -> assent.Gate:
+        """A gate as another process would open it."""
+        gate = assent.open(self.database, **options)
+        self.gates.append(gate)
+        return gate
+
+    async def kinds(self, subject: str = "") -> list[str]:
+        """The kinds of the entries about a request, in order."""
+        import json
+
+        await self.desk.store.sequence("default")
+        return [json.loads(entry.text)["kind"] for entry in await self.desk.store.entries("default", subject=subject)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Any) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "assent.db")
+    return str(request.getfixturevalue("postgres_database"))
+
+
+@pytest.fixture
+async def house(database: str) -> AsyncIterator[House]:
+    gate = await asyncio.to_thread(assent.open, database, agent="cleanup", lease=timedelta(seconds=30))
+    made = House(database, gate, await desk(load({"database": database})))
+    yield made
+    for task in made.tasks:
+        task.cancel()
+    await asyncio.gather(*made.tasks, return_exceptions=True)
+    for each in [gate, *made.gates]:
+        await each.close()
+    await made.desk.store.close()
