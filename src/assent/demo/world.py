@@ -10,14 +10,14 @@ import random
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any, AsyncIterator
+from typing import Any
 
 from assent.settings import Settings
 
@@ -169,7 +169,3 @@ async def postbox(world: World) -> AsyncIterator[Postbox]:
         yield box
     finally:
         server.close()
-
-
-def relative(folder: Path, paths: Iterator[Path]) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in paths)

@@ -1,0 +1,32 @@
+"""`python -m assent.demo`: the same as `assent demo`."""
+
+import argparse
+import sys
+
+from assent.demo import run
+
+
+def main() -> int:
+    """The demo was played; its exit code."""
+    parser = argparse.ArgumentParser(prog="assent demo", description="An agent is stopped at the gate; you decide.")
+    parser.add_argument("--script", action="store_true", help="play it without a person, decided by other processes")
+    parser.add_argument("--json", action="store_true", help="a JSON summary on standard output, the story on the other")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="another number: other files and, scripted, other decisions"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the folder")
+    parser.add_argument("--speed", type=float, default=None, help="how fast the agent works; 2 is twice as fast")
+    parser.add_argument("--database", default="", help="postgresql://…, instead of a file in the folder")
+    given = parser.parse_args()
+    return run(
+        script=given.script,
+        as_json=given.json,
+        seed=given.seed,
+        keep=given.keep,
+        speed=given.speed,
+        database=given.database,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
