@@ -36,7 +36,9 @@ def person(name: str) -> Principal:
     return found
 
 
-@pytest.mark.parametrize(("os_user", "name"), [("al", "alice"), ("alice-ws", "alice"), ("bob", "bob"), ("root", None), ("", None)])
+@pytest.mark.parametrize(
+    ("os_user", "name"), [("al", "alice"), ("alice-ws", "alice"), ("bob", "bob"), ("root", None), ("", None)]
+)
 def test_operating_system_users_become_the_people_of_the_policy(os_user: str, name: str | None) -> None:
     found = resolve(TEAM, os_user)
     assert (found.name if found else None) == name
@@ -73,7 +75,9 @@ def test_alone_whoever_sits_there_may_decide_anything() -> None:
         (person("alice"), {"agent": "alice"}, "cannot decide"),
     ],
 )
-def test_may_decide_gives_the_reason_why_not(principal: Principal | None, more: dict[str, Any], says: str | None) -> None:
+def test_may_decide_gives_the_reason_why_not(
+    principal: Principal | None, more: dict[str, Any], says: str | None
+) -> None:
     reason = may_decide(TEAM, principal, **{"reviewers": (), "agent": "cleanup", **more})
     assert reason is None if says is None else says in (reason or "")
 
@@ -126,9 +130,7 @@ def test_an_agent_does_not_count_for_a_quorum() -> None:
 
 
 ROLES = st.lists(st.sampled_from("abc"), max_size=3).map(tuple)
-PRINCIPALS = st.lists(
-    st.builds(Principal, st.sampled_from("wxyz"), st.just("person"), ROLES), max_size=5
-)
+PRINCIPALS = st.lists(st.builds(Principal, st.sampled_from("wxyz"), st.just("person"), ROLES), max_size=5)
 
 
 @given(st.integers(1, 3), ROLES, PRINCIPALS, PRINCIPALS)

@@ -22,7 +22,9 @@ BUDGET = replace(GRANT, budget=Decimal(100), currency="EUR")
 def refund(**facts: Any) -> tuple[Action, Assessment]:
     found = tuple(Fact(name, value, "") for name, value in facts.items())
     effect = Effect(False, Reach.SERVICE)
-    return Action("refund_order", {"n": 3}, agent="shop"), Assessment(effect, Risk.DANGEROUS, Basis.CATALOGUE, facts=found)
+    return Action("refund_order", {"n": 3}, agent="shop"), Assessment(
+        effect, Risk.DANGEROUS, Basis.CATALOGUE, facts=found
+    )
 
 
 @pytest.mark.parametrize(

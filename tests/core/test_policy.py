@@ -118,9 +118,7 @@ def test_patterns_match_the_whole_name_and_case_counts(glob: str, name: str, mat
     ],
 )
 def test_a_trigger_holds_whatever_a_rule_says(about: dict[str, Any], assessment: Assessment, trigger: str) -> None:
-    loose = policy(
-        Rule("anything", gate=RUN), limits=Limits(cost=2), agents=(AgentEntry("stranger", trusted=False),)
-    )
+    loose = policy(Rule("anything", gate=RUN), limits=Limits(cost=2), agents=(AgentEntry("stranger", trusted=False),))
     verdict = judge(loose, action(**about), assessment, GRANTED, NOW)
     assert verdict.gate is HARD
     assert names(verdict) == {trigger}
@@ -149,9 +147,7 @@ def test_a_trigger_does_not_fire_early(about: dict[str, Any], assessment: Assess
 
 def test_all_triggers_are_shown_and_the_strictest_counts() -> None:
     fired = (Trigger("scope", "more than was asked for", MANUAL),)
-    verdict = judge(
-        policy(), action(confidence=0.1), with_facts(DANGEROUS, count=1_000), now=NOW, fired=fired
-    )
+    verdict = judge(policy(), action(confidence=0.1), with_facts(DANGEROUS, count=1_000), now=NOW, fired=fired)
     assert verdict.gate is MANUAL
     assert names(verdict) == {"scope", "scale", "confidence"}
     assert verdict.because == "more than was asked for"
@@ -403,7 +399,17 @@ JSON = st.recursive(
 )
 GATES = st.sampled_from(list(GateKind))
 CONDITIONS = st.sampled_from(
-    ["", "true", "false", "args.a", "args.a > 1", "facts.count > 3", "args.a.b == 'x'", "effect.reversible", "run.steps > 1"]
+    [
+        "",
+        "true",
+        "false",
+        "args.a",
+        "args.a > 1",
+        "facts.count > 3",
+        "args.a.b == 'x'",
+        "effect.reversible",
+        "run.steps > 1",
+    ]
 )
 EFFECTS = st.builds(Effect, st.booleans(), st.sampled_from(list(Reach)), st.booleans(), st.booleans())
 FACTS = st.lists(
@@ -443,8 +449,12 @@ ACTIONS = st.builds(
     confidence=st.none() | st.floats(),
     cost=st.none() | st.floats(),
 )
-SITUATIONS = st.sampled_from([EMPTY, GRANTED, Situation(grants=(replace(GRANT, actions=("*",), max_risk=Risk.CRITICAL),))])
-FIRED = st.lists(st.builds(Trigger, st.just("t"), st.just("because"), st.sampled_from([SOFT, HARD, MANUAL, FORBID])), max_size=2)
+SITUATIONS = st.sampled_from(
+    [EMPTY, GRANTED, Situation(grants=(replace(GRANT, actions=("*",), max_risk=Risk.CRITICAL),))]
+)
+FIRED = st.lists(
+    st.builds(Trigger, st.just("t"), st.just("because"), st.sampled_from([SOFT, HARD, MANUAL, FORBID])), max_size=2
+)
 thorough = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -9,7 +9,7 @@ from assent.core.verdict import AtEnd, GateKind, Ladder, Rung
 
 
 def to_document(policy: Policy) -> dict[str, Json]:
-    """Plain data that, written as YAML or JSON, loads as an equal policy. The version is not part of it."""
+    """Plain data that, written as YAML in this order, loads as an equal policy. The version is not part of it."""
     preset = PRESETS[policy.autonomy]
     return _filled(
         autonomy=policy.autonomy if policy.autonomy != "balanced" else None,

@@ -227,8 +227,10 @@ def _declared(reader: Reader, node: Node | None) -> tuple[Declared, ...]:
 
 def _rules(reader: Reader, node: Node | None, ladder: Ladder, lines: Lines) -> tuple[Rule, ...]:
     found: dict[str, Rule] = {}
-    for each in [] if node is None or node.value is None else reader.items(node, "rules"):
+    nodes = [] if node is None or node.value is None else reader.items(node, "rules")
+    for each in nodes:
         rule = _rule(reader, each, ladder)
+        reader.complaints.name(reader.complaints.rule, range(each.line, _last_line(each) + 1))
         if rule.name in found:
             text = f"another rule on line {found[rule.name].line} has this name; rename one"
             reader.complaints.add(each.line, text)
@@ -236,6 +238,11 @@ def _rules(reader: Reader, node: Node | None, ladder: Ladder, lines: Lines) -> t
         found[rule.name] = rule
         lines.update({(rule.name, key): value.line for key, value in (each.value if each.is_map else {}).items()})
     return tuple(found.values())
+
+
+def _last_line(node: Node) -> int:
+    inner = node.value.values() if node.is_map else node.value if node.is_list else ()
+    return max((_last_line(each) for each in inner), default=node.line)
 
 
 class _Times(NamedTuple):

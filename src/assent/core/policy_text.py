@@ -73,6 +73,10 @@ class Complaints:
     def add(self, line: int, text: str) -> None:
         self.found.append((line, self.rule, text))
 
+    def name(self, rule: str, lines: range) -> None:
+        """Lays what was complained about on these lines, before rules were known, at the door of `rule`."""
+        self.found = [(line, rule if line in lines and not named else named, text) for line, named, text in self.found]
+
     def warn(self, line: int, text: str) -> None:
         self.warned.append((line, self.rule, text))
 
@@ -112,12 +116,13 @@ def read_yaml(text: str, complaints: Complaints) -> Node | None:
         complaints.add(1, f"the file is larger than {MAX_BYTES // 1024} KiB; split it or remove what is not policy")
         complaints.raise_if_any()
     builder = _Builder(complaints)
+    last = text.count("\n") + 1
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
+        line = min(mark.line + 1, last) if mark else 1
         complaints.add(line, f"not valid YAML: {_one_line(error.problem)}; check the indentation and the quotes")
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         position = getattr(error, "position", 0)
@@ -125,8 +130,10 @@ def read_yaml(text: str, complaints: Complaints) -> Node | None:
         complaints.add(line, "not valid YAML: a character that may not be there; save the file as plain UTF-8")
     except _Stop:
         pass
+    else:
+        return builder.root
     complaints.raise_if_any()
-    return builder.root
+    return None
 
 
 class _Stop(Exception):
