@@ -24,6 +24,8 @@ from assent.core.secret_text import holds_secret, is_secret_key
 MOST_VALUES = 5_000
 MOST_TEXT = 200_000
 HEAD = TAIL = 20_000
+_NUMBERS = (int, float)
+_LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
 _RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
@@ -34,7 +36,7 @@ class Look:
 
     text_left = MOST_TEXT
     count = size = unscanned = 0
-    count_key = currency = environment = operation = unbounded = ""
+    count_key = currency = environment = unbounded = ""
     only_reads: bool | None = None
     sudo = to_shell = truncated = False
 
@@ -43,12 +45,22 @@ class Look:
         self.found: dict[str, dict[str, Any]] = {}
         self.amounts: list[Money] = []
 
+    @property
+    def found_nothing(self) -> bool:
+        """No attribute was set beyond those that every look starts with."""
+        return len(self.__dict__) == 3 and not self.found and not self.amounts
+
     def note(self, what: str, found: Iterable[str]) -> None:
-        self.found.setdefault(what, {}).update(dict.fromkeys(found))
+        known = self.found.get(what)
+        if known is None:
+            known = self.found[what] = {}
+        for text in found:
+            known[text] = None
 
     def over(self, args: Mapping[str, Json]) -> None:
         waiting: list[tuple[str, Json]] = list(islice(args.items(), MOST_VALUES))
-        self.unscanned = len(args) - len(waiting)
+        if len(args) > MOST_VALUES:
+            self.unscanned = len(args) - MOST_VALUES
         for key, value in waiting:
             if type(value) is str:
                 self.text(key, value)
@@ -57,12 +69,12 @@ class Look:
             elif value is True:
                 if kinds.of(key) & kinds.EVERYTHING:
                     self.unbounded = self.unbounded or f"{key} is set"
-            elif isinstance(value, int | float):
+            elif isinstance(value, _NUMBERS):
                 self.number(key, value)
+            elif isinstance(value, _LISTS):
+                self.list(key, value, waiting)
             elif isinstance(value, Mapping):
                 self.mapping(key, value, waiting)
-            elif isinstance(value, list | tuple):
-                self.list(key, value, waiting)
 
     def text(self, key: str, value: str) -> None:
         kind = kinds.of(key)
@@ -103,7 +115,7 @@ class Look:
         elif kind & kinds.CURRENCY:
             self.currency = self.currency or currency_of(value)
         elif kind & kinds.OPERATION and len(value) <= 40:
-            self.operation = self.operation or value.strip().lower()
+            self.note("operation", (value.strip().lower(),))
 
     def free_text(self, kind: int, value: str) -> None:
         if "://" in value or "www." in value:
@@ -112,7 +124,7 @@ class Look:
                 self.path(value[7:])
         elif (kind & kinds.MAYBE_PATH or not kind & (kinds.PATH | kinds.PROGRAM)) and looks_like_path(value):
             self.path(value)
-        if len(value) > 5 and not kind & (kinds.AMOUNT | kinds.PROGRAM):
+        if len(value) > 5 and not kind & (kinds.AMOUNT | kinds.PROGRAM | kinds.PATH):
             for money in promised_in(value):
                 self.found.setdefault("promised", {})[str(money)] = float(money.amount)
 
@@ -194,8 +206,10 @@ class Look:
             return
         if not value and kind & kinds.FILTER and not self.is_read:
             self.unbounded = self.unbounded or f"{key} is empty"
-        room = max(0, MOST_VALUES - len(waiting))
-        self.unscanned += max(0, len(value) - room)
+        room = MOST_VALUES - len(waiting)
+        if len(value) > room:
+            room = max(0, room)
+            self.unscanned += len(value) - room
         waiting.extend((name if type(name) is str else str(name), inner) for name, inner in islice(value.items(), room))
 
     def list(self, key: str, value: Sequence[Json], waiting: list[tuple[str, Json]]) -> None:
@@ -207,6 +221,8 @@ class Look:
             self.unbounded = self.unbounded or f"{key} is empty"
         if kind & kinds.COMMAND and all(type(word) is str for word in value[:1_000]):
             value = [" ".join(value[:1_000])]
-        room = max(0, MOST_VALUES - len(waiting))
-        self.unscanned += max(0, len(value) - room)
+        room = MOST_VALUES - len(waiting)
+        if len(value) > room:
+            room = max(0, room)
+            self.unscanned += len(value) - room
         waiting.extend((key, inner) for inner in value[:room])

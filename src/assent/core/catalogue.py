@@ -559,11 +559,17 @@ KNOWN_NOUNS: frozenset[str] = frozenset(noun for entry in CATALOGUE for noun in 
 def find_entry(name: Name | str) -> Entry | None:
     """The entry that `name` means, or nothing if the catalogue does not know such an action."""
     parts = split_name(name) if isinstance(name, str) else name
-    known = _SHORT_NAMES.get(" ".join(parts.tokens)) or _SHORT_NAMES.get(" ".join(parts.tokens[-2:]))
+    known = _SHORT_NAMES.get(" ".join(parts.tokens)) or _by_last_words(parts)
     if known is not None:
         return known
     found = [entry for verb in parts.verbs if (entry := _of_head_noun(verb, parts.nouns)) is not None]
     return max(found, key=lambda entry: entry.risk.rank, default=None)
+
+
+def _by_last_words(parts: Name) -> Entry | None:
+    """The entry whose short name ends the name, provided that no other verb says what is done."""
+    last = parts.tokens[-2:] if parts.verbs else parts.tokens[-1:]
+    return _SHORT_NAMES.get(" ".join(last)) if set(parts.verbs) <= set(last) else None
 
 
 def _of_head_noun(verb: str, nouns: tuple[str, ...]) -> Entry | None:

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from assent.core import argument_kinds as kinds
 from assent.core.action import Action, Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
 from assent.core.catalogue import Entry, find_entry
 from assent.core.description import Signs, signs_in
 from assent.core.facts import facts_of
-from assent.core.names import VERBS, Family, Name, base_form, split_name, words
+from assent.core.names import VERBS, Family, Name, split_name, words
 
 _EMPTY = Declaration()
 _READ = Effect(reversible=True, reach=Reach.NOTHING)
@@ -79,6 +80,8 @@ class Profile:
     text: str = ""
     """What the arguments of each call may themselves contain: `shell`, `sql`, `code`, `http` or nothing."""
     family: Family | None = None
+    pays: bool = False
+    """Its verb hands something over, so that an amount among the arguments is money."""
     telling: frozenset[str] = frozenset()
     """Arguments that, where given, show that a reading name does more than look."""
 
@@ -108,7 +111,8 @@ def profile(
     guess = _guess(parts, entry, signs_in(description), _parameters(schema), trusted=trusted)
     base = _with_declared(guess, declared)
     telling = _TELLING.get(parts.verb or "", frozenset()) if base.effect.is_read else frozenset()
-    return Profile(name, schema, declared, trusted, base, entry.text if entry else "", parts.family, telling)
+    pays = parts.family in {Family.PAY, Family.SEND} or "transfer" in parts.verbs
+    return Profile(name, schema, declared, trusted, base, entry.text if entry else "", parts.family, pays, telling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +246,7 @@ def assess(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str]
     if not facts and not tells:
         return profile.base
     found = {fact.name: fact for fact in facts}
-    call = _Call(profile, profile.base.effect, profile.base.risk, [*profile.base.reasons])
+    call = _Call(profile, args, profile.base)
     if tells:
         given = ", ".join(sorted(profile.telling & args.keys()))
         call.becomes(FAMILY_EFFECTS[Family.MAKE], f"Given {given}, it does more than look.")
@@ -255,10 +259,11 @@ def assess(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str]
 class _Call:
     """One call while its facts are weighed."""
 
-    __slots__ = ("effect", "profile", "reasons", "risk")
+    __slots__ = ("args", "effect", "profile", "reasons", "risk")
 
-    def __init__(self, profile: Profile, effect: Effect, risk: Risk, reasons: list[str]) -> None:
-        self.profile, self.effect, self.risk, self.reasons = profile, effect, risk, reasons
+    def __init__(self, profile: Profile, args: Mapping[str, Json], base: Assessment) -> None:
+        self.profile, self.args = profile, args
+        self.effect, self.risk, self.reasons = base.effect, base.risk, list(base.reasons)
 
     def becomes(self, effect: Effect, reason: str) -> None:
         """The effect is at least this one, except where the operator has said otherwise."""
@@ -285,6 +290,13 @@ class _Call:
 
 
 _Found = Mapping[str, Fact]
+_ASIDE = """timeout timeout_ms timeout_seconds description explanation reason cwd workdir working_directory
+    run_in_background"""
+_HARMLESS_BESIDE = {
+    "shell": frozenset(_ASIDE.split()),
+    "sql": frozenset(f"{_ASIDE} params parameters bindings limit max_rows database db schema connection_id".split()),
+}
+"""Arguments that change nothing about what a command or a statement does."""
 _DESTROYS = FAMILY_EFFECTS[Family.REMOVE]
 _CHANGES = FAMILY_EFFECTS[Family.CHANGE]
 
@@ -295,7 +307,7 @@ def _text_itself(call: _Call, found: _Found) -> None:
     if "destroys" in found:
         call.becomes(_DESTROYS, f"What it runs destroys: {found['destroys'].says}.")
     elif "only_reads" in found:
-        if text in {"shell", "sql"} and not call.effect.is_read:
+        if text in _HARMLESS_BESIDE and not call.effect.is_read and _says_it_all(call.args, _HARMLESS_BESIDE[text]):
             call.lowers(_READ, "What it runs only reads.")
     elif "statements" in found:
         call.becomes(_CHANGES, f"What it runs may write: {found['statements'].says}.")
@@ -303,24 +315,28 @@ def _text_itself(call: _Call, found: _Found) -> None:
         call.becomes(_CHANGES, f"It {found['programs'].says}, which may write.")
 
 
+def _says_it_all(args: Mapping[str, Json], harmless: frozenset[str]) -> bool:
+    """Besides the text that was read, nothing is given that could change what the text does."""
+    return all(key in harmless or kinds.of(key) & (kinds.COMMAND | kinds.SQL) for key in args)
+
+
 def _operation(call: _Call, found: _Found) -> None:
     """An argument that names what to do counts like a verb in the name."""
     if "operation" not in found:
         return
-    asked = found["operation"].value
-    if asked in _HTTP and call.profile.text == "http":
-        if asked in _HTTP_READS:
-            call.lowers(replace(_READ, outside=True), f"It asks for {asked.upper()}, which only reads.")
+    asked = found["operation"].value.split(", ")
+    if call.profile.text == "http" and _HTTP.issuperset(asked):
+        if _HTTP_READS.issuperset(asked):
+            call.lowers(replace(_READ, outside=True), f"It asks for {asked[0].upper()}, which only reads.")
         return
-    verb = next((verb for word in words(asked) if (verb := base_form(word)) is not None), None)
-    if verb is None:
-        return
-    effect = FAMILY_EFFECTS[VERBS[verb]]
-    if effect.is_read:
+    families = [split_name(one).family for one in asked]
+    if all(family is Family.READ for family in families):
         if call.profile.family in {Family.RUN, Family.START, None} and not call.profile.text:
-            call.lowers(effect, f"It asks for “{asked}”, which only looks.")
-    else:
-        call.becomes(effect, f"It asks for “{asked}”, which {_SAYS[VERBS[verb]]}.")
+            call.lowers(_READ, f"It asks for “{asked[0]}”, which only looks.")
+        return
+    for one, family in zip(asked, families, strict=True):
+        if family is not None and family is not Family.READ:
+            call.becomes(FAMILY_EFFECTS[family], f"It asks for “{one}”, which {_SAYS[family]}.")
 
 
 def _recipients(call: _Call, found: _Found) -> None:
@@ -329,7 +345,7 @@ def _recipients(call: _Call, found: _Found) -> None:
 
 
 def _money(call: _Call, found: _Found) -> None:
-    if "amount" in found and found["amount"].value > 0 and call.profile.family is Family.PAY:
+    if "amount" in found and found["amount"].value > 0 and call.profile.pays:
         call.becomes(replace(_CHANGES, money=True), f"It costs money: {found['amount'].says}.")
 
 
@@ -343,8 +359,8 @@ def _alarms(call: _Call, found: _Found) -> None:
     """What is alarming whatever the operator declared of the action in general."""
     if "credentials" in found:
         call.at_least(Risk.CRITICAL, f"It touches {found['credentials'].says}.")
-    if "unbounded" in found and not call.effect.is_read and not call.effect.reversible:
-        call.at_least(Risk.DANGEROUS, f"It cannot be undone, with {found['unbounded'].says}.")
+    if "unbounded" in found and not call.effect.is_read:
+        call.at_least(Risk.DANGEROUS, f"There is {found['unbounded'].says}.")
     if "secret" in found and call.effect.outside and not call.effect.is_read:
         risk = Risk.DANGEROUS if call.effect.reversible else Risk.CRITICAL
         call.at_least(risk, f"It would carry out of our systems {found['secret'].says}.")

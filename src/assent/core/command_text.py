@@ -53,7 +53,7 @@ _DESTROYERS = {
     "rm": "rm deletes files", "rmdir": "rmdir deletes directories", "unlink": "unlink deletes a file",
     "shred": "shred destroys file contents", "mkfs": "mkfs erases a disk", "dd": "dd writes raw data",
     "truncate": "truncate empties files", "wipefs": "wipefs erases a disk", "fdisk": "fdisk repartitions a disk",
-    "parted": "parted repartitions a disk", "userdel": "userdel deletes an account", "dropdb": "dropdb drops a database",
+    "parted": "parted repartitions a disk", "userdel": "userdel deletes a user", "dropdb": "dropdb drops a database",
     "kill": "kill ends processes", "pkill": "pkill ends processes", "killall": "killall ends processes",
     "shutdown": "shutdown stops the machine", "reboot": "reboot restarts the machine", "halt": "halt stops the machine",
     "poweroff": "poweroff stops the machine", "del": "del deletes files", "format": "format erases a disk",

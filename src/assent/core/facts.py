@@ -76,6 +76,8 @@ def facts_of(
         _by_format(look, args, schema)
     if not look.environment and not _PLACES.isdisjoint(parts.tokens):
         look.environment = environment_in(" ".join(parts.tokens))
+    if look.found_nothing:
+        return ()
     return tuple(_told(look, parts, _plain_domains(tuple(domains)) if domains else ()))
 
 
@@ -100,7 +102,8 @@ def _told(look: Look, name: Name, domains: tuple[str, ...]) -> list[Fact]:
     facts: list[Fact] = []
     found = look.found
     if look.count:
-        says = _counted(look.count, look.count_key, name)
+        noun = _counted_noun(look.count_key, name.nouns)
+        says = f"1 {noun}" if look.count == 1 else f"{look.count:,} {_plural(noun)}"
         facts.append(Fact("count", look.count, says, hurts=look.count > _MANY and not look.is_read))
     if look.size:
         facts.append(Fact("bytes", look.size, _sized(look.size)))
@@ -109,8 +112,6 @@ def _told(look: Look, name: Name, domains: tuple[str, ...]) -> list[Fact]:
     if look.environment:
         production = look.environment == "production"
         facts.append(Fact("environment", look.environment, f"in {look.environment}", hurts=production))
-    if look.operation:
-        facts.append(Fact("operation", look.operation, f"asks for {look.operation}"))
     if found:
         facts += _noted(found, domains)
     if look.sudo:
@@ -143,6 +144,9 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
                 facts.append(Fact(what, list(values), f"links to {_joined(values)}", hurts=odd))
             case "promised":
                 facts.append(Fact(what, list(values.values()), f"promises {_joined(values)}", hurts=True))
+            case "operation":
+                asked = ", ".join(value for value in values if value)
+                facts.append(Fact(what, asked, f"asks for {asked}"))
             case "statements":
                 facts.append(Fact(what, list(values), f"SQL {_joined(values).upper()}"))
             case "secret":
@@ -162,15 +166,22 @@ _OPENINGS = {
 }
 
 
-def _counted(count: int, key: str, name: Name) -> str:
-    parts = [word for word in words(key) if word not in {"id", "ids", "list", "uuid", "uuids"}] if key else []
+@lru_cache(maxsize=1024)
+def _counted_noun(key: str, nouns: tuple[str, ...]) -> str:
+    parts = [word for word in words(key) if word not in {"id", "ids", "list", "uuid", "uuids"}]
     noun = singular(parts[-1]) if parts else ""
-    if noun in {"", "item", "path", "target", "value", "name", "to", "cc", "bcc", "entry"}:
-        noun = {"to": "recipient", "cc": "recipient", "bcc": "recipient"}.get(noun) or (name.nouns or ("item",))[-1]
-    if count == 1:
-        return f"1 {noun}"
-    plural = noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
-    return f"{count:,} {plural}"
+    if noun in {"to", "cc", "bcc", "email"}:
+        return "recipient"
+    return noun if noun not in _SAYS_NOTHING else (nouns or ("item",))[-1]
+
+
+_SAYS_NOTHING = frozenset({"", "item", "path", "target", "value", "name", "entry"})
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
 def _sized(size: int) -> str:
@@ -211,9 +222,8 @@ def _paths(paths: Mapping[str, tuple[str, ...]]) -> Fact:
 
 
 def _joined(parts: Collection[str]) -> str:
-    shown = [part[:120] for part in islice(parts, 5)]
-    more = len(parts) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+    shown = ", ".join([part[:120] for part in islice(parts, 5)])
+    return shown if len(parts) <= 5 else f"{shown} and {len(parts) - 5:,} more"
 
 
 def fact_view(facts: Sequence[Fact]) -> dict[str, Json]:

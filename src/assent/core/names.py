@@ -145,6 +145,8 @@ def words(text: str) -> tuple[str, ...]:
 
 def singular(word: str) -> str:
     """The singular of an English noun, by ending; words that only look plural stay as they are."""
+    if word == "ids":
+        return "id"
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is", "news", "ias")):
         return word
     if word.endswith("ies"):

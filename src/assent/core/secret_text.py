@@ -55,6 +55,8 @@ def _is_plain_prose(text: str) -> bool:
     for word in text.split():
         if len(word) >= _LONG_WORD:
             return False
+    if "-----" in text:
+        return False
     if ":" in text or "=" in text or "earer " in text or "asic " in text:
         for hint in _ASSIGNED:
             if hint in text:
