@@ -157,7 +157,9 @@ def _candidate(candidate: Candidate) -> Row:
 
 def _option(option: Option) -> Row:
     shown = None if option.candidate is None else _candidate(option.candidate)
-    return {"label": option.label, "consequence": option.consequence, "candidate": shown}
+    plain = {"label": option.label, "consequence": option.consequence, "candidate": shown}
+    marks = {"can_undo": option.can_undo, "idempotent": option.idempotent}
+    return plain | {name: True for name, holds in marks.items() if holds}
 
 
 def _with_args(candidate: Candidate) -> Candidate:

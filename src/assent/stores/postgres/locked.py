@@ -21,7 +21,7 @@ from assent.ports import Step, View
 from assent.stores import rows
 from assent.stores.postgres.clock import EstimatedClock
 from assent.stores.postgres.connect import Connection, Connector, Unreachable, is_broken, translated
-from assent.stores.postgres.writes import SQL, Interrupted, Write, change_write, when
+from assent.stores.postgres.writes import SQL, Interrupted, change_write, when
 
 PATIENCE = 5.0
 """Seconds for which a server that was there a moment ago is waited for."""
@@ -36,6 +36,8 @@ class Attempt:
     step: Step
     grants: Sequence[str] = ()
     lost: dict[str, Change] = field(default_factory=dict)
+    made: Change | None = None
+    """The last change that was tried."""
 
 
 async def make(attempt: Attempt, connector: Connector, clock: EstimatedClock) -> tuple[Change | None, dict[str, int]]:
@@ -116,6 +118,7 @@ async def _make(
 
 async def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     """The change is committed."""
+    attempt.made = change
     write = change_write(attempt.workspace, change)
     attempt.lost[write.token] = change
     try:
@@ -146,8 +149,12 @@ async def _put_grants(connection: Connection, workspace: str, grants: Sequence[G
         if grant.workspace != workspace:
             raise StoreError("a grant belongs to another workspace than its change; report this")
         name = "insert_grant" if grant.version == 1 else "update_grant"
-        cursor = await connection.execute(SQL[name], rows.grant_columns(grant, when), prepare=True)
-        if cursor.rowcount != 1:
+        try:
+            cursor = await connection.execute(SQL[name], rows.grant_columns(grant, when), prepare=True)
+            stale_grant = cursor.rowcount != 1
+        except psycopg.errors.UniqueViolation:
+            stale_grant = True
+        if stale_grant:
             raise StaleRequest(
                 f"grant {grant.id} changed since it was read; look at it again", request_id="", code="", state=""
             )
@@ -186,8 +193,3 @@ def unknown(where: str) -> StoreError:
 
 def unreachable(where: str) -> StoreError:
     return StoreError(f"{where} cannot be reached; see that PostgreSQL runs there, then try again")
-
-
-def interrupted_write(workspace: str, request_id: str | None, step: Step, write: Write, change: Change) -> Attempt:
-    """How to go on after `write` was interrupted."""
-    return Attempt(workspace, request_id, step, (), {write.token: change})

@@ -119,8 +119,8 @@ class PostgresStore:
         change: Change | None
         try:
             change, news = await room.run(lambda: make(attempt, room.connector, room.clock)).future
-        except psycopg.errors.UniqueViolation as violation:
-            raise await self._taken(attempt, violation) from None
+        except psycopg.errors.UniqueViolation:
+            raise await self._taken(attempt) from None
         if news:
             self._tell(news)
         return change
@@ -148,22 +148,22 @@ class PostgresStore:
         except Interrupted:
             attempt.lost[write.token] = change
             return None
-        except psycopg.errors.UniqueViolation as violation:
-            raise await self._taken(attempt, violation, change) from None
+        except psycopg.errors.UniqueViolation:
+            attempt.made = change
+            raise await self._taken(attempt) from None
         return change if matched else None
 
-    async def _taken(self, attempt: Attempt, violation: Exception, change: Change | None = None) -> Exception:
+    async def _taken(self, attempt: Attempt) -> Exception:
         """What stood in the way of an insert, in our words."""
-        if change is None:
-            change = attempt.step(View(await self.now(), None))
-        if change is None or change.request is None:
-            return violation
-        ask = change.request.ask
+        request = attempt.made.request if attempt.made is not None else None
+        if request is None:
+            return StoreError("a row of that name exists already; look before doing anything again")
+        ask = request.ask
         found = await self.by_step(attempt.workspace, ask.run, ask.step)
         if found is None:
             return Conflict(
                 f"there is a request with the id {ask.id} already; propose again",
-                request_id=ask.id, code=ask.code, state=str(change.request.state),
+                request_id=ask.id, code=ask.code, state=str(request.state),
             )  # fmt: skip
         return DuplicateStep(
             f"this step of this run has request {found.code} already; wait for that one",

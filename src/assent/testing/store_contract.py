@@ -1,0 +1,17 @@
+"""The store contract: what any store must do, run in full against a real one.
+
+A suite subclasses `StoreContract`, gives a fixture `place` (anything that says where, new for each test) and the
+methods of `StorePlace`. The parts live beside this file by subject: requests, the log, watching and lifetime.
+"""
+
+from assent.testing.store_contract_lists import Lists
+from assent.testing.store_contract_log import Log
+from assent.testing.store_contract_place import StorePlace
+from assent.testing.store_contract_requests import Requests
+from assent.testing.store_contract_use import Use
+
+__all__ = ["StoreContract"]
+
+
+class StoreContract(Requests, Lists, Log, Use, StorePlace):
+    """All of it."""
