@@ -229,11 +229,20 @@ def _warnings(request: Request) -> tuple[str, ...]:
     words = lookalikes(candidate.args_text)
     if words:
         found.append("text mixes letters that look alike: " + visible(", ".join(words[:3])[:80], lines=False))
-    if candidate.args_text and visible(candidate.args_text) != candidate.args_text:
+    if candidate.args_text and _hides(restore(candidate.args_text)):
         found.append("text contains invisible or control characters; they are spelled out")
     if request.purged:
         found.append("the payload was purged after its retention; the log still proves what was decided")
     return tuple(found)
+
+
+def _hides(value: Json) -> bool:
+    """Some text in `value`, a name or a value, holds what would not be seen. Line breaks and tabs are seen."""
+    if isinstance(value, str):
+        return visible(value) != value
+    if isinstance(value, Mapping):
+        return any(_hides(name) or _hides(item) for name, item in value.items())
+    return isinstance(value, list) and any(_hides(item) for item in value)
 
 
 def _outcome(request: Request, now: datetime) -> str:

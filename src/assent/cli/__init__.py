@@ -1,0 +1,10 @@
+"""The command `assent`: one module per group of commands, loaded when it is called for."""
+
+import sys
+
+
+def main() -> None:
+    """The command was carried out, and the process ends with its exit code."""
+    from assent.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,145 @@
+"""The command line as a whole: which commands there are, what is said before them, and how they end.
+
+Each command lives in the module named beside it, which is imported when the command is called: `assent --help`
+needs none of them.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from assent.cli.outcome import INTERRUPTED, broken, failed, is_debugging, misused, tell
+from assent.cli.session import Given
+from assent.errors import AssentError
+
+
+class Place(NamedTuple):
+    """Where a command lives, under which heading it is listed, and its line there."""
+
+    module: str
+    panel: str
+    says: str
+
+
+_DECIDE, _POLICY, _PROVE, _KEEP = "Decide", "Set the rules", "Prove", "Look after it"
+
+COMMANDS: dict[str, Place] = {
+    "inbox": Place("assent.cli.screens", _DECIDE, "Decide on a full screen, with keys and live updates."),
+    "pending": Place("assent.cli.deciding", _DECIDE, "List what waits for a person, most urgent first."),
+    "show": Place("assent.cli.deciding", _DECIDE, "Show the whole card of one request."),
+    "approve": Place("assent.cli.deciding", _DECIDE, "Let it run, exactly as shown."),
+    "deny": Place("assent.cli.deciding", _DECIDE, "Refuse it, with the reason that the agent is told."),
+    "modify": Place("assent.cli.deciding", _DECIDE, "Let it run with other arguments, judged anew."),
+    "choose": Place("assent.cli.deciding", _DECIDE, "Take one of the options on the card."),
+    "answer": Place("assent.cli.deciding", _DECIDE, "Answer an agent's question."),
+    "revise": Place("assent.cli.deciding", _DECIDE, "Send it back with instructions for another draft."),
+    "undo": Place("assent.cli.afterwards", _DECIDE, "Take back what ran, while its window is open."),
+    "reconcile": Place("assent.cli.afterwards", _DECIDE, "Settle an unknown outcome after looking at the world."),
+    "review": Place("assent.cli.afterwards", _DECIDE, "Say what you think of something that already ran."),
+    "policy": Place("assent.cli.policy", _POLICY, "Check, apply, show and explain the policy."),
+    "grants": Place("assent.cli.grants", _POLICY, "Standing permissions: list, give, revoke."),
+    "log": Place("assent.cli.audit", _PROVE, "What happened, newest first, in words."),
+    "audit": Place("assent.cli.audit", _PROVE, "Verify, export and seal the audit log."),
+    "receipt": Place("assent.cli.audit", _PROVE, "A signed receipt for a decision; or verify one."),
+    "keys": Place("assent.cli.audit", _PROVE, "Show and rotate the keys that sign."),
+    "demo": Place("assent.cli.screens", _KEEP, "See an agent stopped at the gate and a person deciding."),
+    "doctor": Place("assent.cli.doctor", _KEEP, "What is configured, and what is wrong with it."),
+    "backup": Place("assent.cli.upkeep", _KEEP, "A consistent copy of the database."),
+    "restore": Place("assent.cli.upkeep", _KEEP, "Put a verified backup in the database's place."),
+    "purge": Place("assent.cli.upkeep", _KEEP, "Erase payloads past their retention; proofs stay."),
+    "db": Place("assent.cli.upkeep", _KEEP, "PostgreSQL: roles that keep agents from deciding."),
+    "worker": Place("assent.cli.upkeep", _KEEP, "Run what is approved, for the functions of a module."),
+    "version": Place("assent.cli.upkeep", _KEEP, "Versions of Assent and of what it stands on."),
+}
+
+
+class Commands(TyperGroup):
+    """The top level: lists every command, and imports the one that is called."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for name, place in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=place.says, rich_help_panel=place.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that `args` begins with, loaded."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = loaded(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def loaded(name: str) -> Any:
+    """The command called `name`, from its module."""
+    command = get_command(import_module(COMMANDS[name].module).app)
+    return command.commands[name] if isinstance(command, TyperGroup) else command
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="assent",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Ids may be abbreviated, like git's. Every command has --help with an example, and most have --json.",
+)
+
+
+@app.callback()
+def top(
+    ctx: typer.Context,
+    database: Annotated[
+        str | None, typer.Option(help="A SQLite file or postgresql://… (ASSENT_DATABASE).", metavar="ADDRESS")
+    ] = None,
+    workspace: Annotated[str | None, typer.Option(help="The tenant (ASSENT_WORKSPACE).", metavar="NAME")] = None,
+    home: Annotated[
+        str | None, typer.Option(help="Where keys and checkpoints are kept (ASSENT_HOME).", metavar="DIRECTORY")
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Agents act. Humans assent: decide what agents may do, and prove who allowed what."""
+    if version:
+        from assent import __version__
+
+        print(f"assent {__version__}")
+        raise typer.Exit
+    ctx.obj = Given(database, workspace, home)
+
+
+def run(args: list[str]) -> int:
+    """The exit code of the command in `args`, every error told in one line."""
+    as_json = "--json" in args
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal or pipe that cannot take a character gets its escape instead of a crash.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = get_command(app).main(args, prog_name="assent", standalone_mode=False)
+        sys.stdout.flush()
+    except AssentError as problem:
+        if is_debugging():
+            raise
+        return failed(problem, as_json=as_json)
+    except typer.TyperException as problem:
+        # A group without a command has printed its help already.
+        message = problem.format_message()
+        return misused(message, as_json=as_json) if message else 2
+    except typer.Abort:
+        tell("nothing was changed")
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`| head`).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as problem:
+        if is_debugging():
+            raise
+        return broken(problem, as_json=as_json)
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,279 @@
+"""Looking at what waits, and deciding it: pending, show, approve, deny, modify, choose, answer, revise."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from assent.assemble import Desk
+from assent.cli import asking, changing
+from assent.cli.card import document, print_card
+from assent.cli.print import banner, print_json
+from assent.cli.requests import at_hand, hint, request_document, standing, states, table, told
+from assent.cli.session import SURFACE, AsJson, at_desk
+from assent.core.action import Risk
+from assent.core.briefing import brief
+from assent.core.request import Kind, State
+from assent.engine.inbox import WAITING
+from assent.ports import Filter
+
+app = typer.Typer(rich_markup_mode="rich")
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The code on the card, or the start of it.", show_default=False)]
+Note = Annotated[str, typer.Option("--note", "-n", help="Kept with the decision.")]
+Digest = Annotated[str, typer.Option(help="The digest under the card that was shown; refused if it is another now.")]
+Confirm = Annotated[str, typer.Option(help="What a critical action wants typed.", metavar="PHRASE")]
+
+
+@app.command()
+def pending(
+    ctx: typer.Context,
+    risk: Annotated[Risk | None, typer.Option(help="Only of this risk.")] = None,
+    agent: Annotated[str, typer.Option(help="Only of this agent.")] = "",
+    state: Annotated[list[str] | None, typer.Option(help="Another state than pending; `all` for every one.")] = None,
+    text: Annotated[str, typer.Option(help="Only with this in the title or the action's name.")] = "",
+    review: Annotated[bool, typer.Option("--review", help="What ran and waits for review.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at once.")] = 50,
+    after: Annotated[str, typer.Option(help="Where the page before ended.", metavar="CURSOR")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and draw anew when something changes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what waits for a person, most urgent first.
+
+    Example: assent pending --risk critical --agent payments
+    """
+    wanted = Filter(
+        states(state) if state else WAITING.states if not review else (),
+        agent=agent, risk=str(risk) if risk else "", text=text, review_open=review,
+    )  # fmt: skip
+
+    async def work(desk: Desk) -> None:
+        page = await desk.inbox.page(wanted, after=after, limit=limit)
+        now = await desk.store.now()
+        cards = [brief(request, now) for request in page.requests]
+        if as_json:
+            mode = str(desk.judgement.policy.mode)
+            return print_json({"mode": mode, "requests": [document(card) for card in cards], "next": page.next})
+        banner(desk.judgement.policy)
+        return table(cards, now, "nothing waits" if wanted == WAITING else "nothing fits", page.next)
+
+    if watch:
+        from assent.cli.watching import keep_drawing
+
+        return keep_drawing(ctx, work, as_json=as_json)
+    return at_desk(ctx, work)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    request_id: Id,
+    full: Annotated[bool, typer.Option("--full", help="Nothing folded.")] = False,
+    seen: Annotated[bool, typer.Option("--seen", help="With --json: the caller shows it to you now.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the whole card of one request.
+
+    Example: assent show 7k --full
+    """
+
+    async def work(desk: Desk) -> None:
+        request = await desk.inbox.find(request_id)
+        now = await desk.store.now()
+        card = brief(request, now)
+        person, why_not = standing(desk, request)
+        if as_json:
+            print_json(request_document(desk, card, you=person.name if person else "", why_not=why_not))
+        else:
+            banner(desk.judgement.policy)
+            print_card(card, now, whole=full, hint=hint(card, why_not))
+        at_a_terminal = any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+        if person is not None and not why_not and (seen if as_json else at_a_terminal):
+            await desk.inbox.seen(person, request.id)
+
+    at_desk(ctx, work)
+
+
+@app.command()
+def approve(
+    ctx: typer.Context,
+    request_id: Id,
+    confirm: Confirm = "",
+    note: Note = "",
+    digest: Digest = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let it run, exactly as shown.
+
+    On a terminal a critical action is shown first and its phrase has to be typed; Enter alone approves nothing.
+
+    Example: assent approve 7k --note "checked with Ann"
+    """
+
+    async def work(desk: Desk) -> None:
+        person, request, card, now = await at_hand(desk, request_id)
+        typed = confirm
+        if card.state is State.PENDING and card.kind is Kind.ACTION:
+            typed = asking.confirmation(
+                card, now, verb="approve", phrase=card.phrase, args=card.args,
+                confirm=confirm, digest=digest, as_json=as_json,
+            )  # fmt: skip
+        after = await desk.inbox.approve(
+            person, request.id, note=note, seen_digest=digest or card.digest, confirm=typed, surface=SURFACE
+        )
+        await told(desk, after, "approve", as_json=as_json)
+
+    at_desk(ctx, work)
+
+
+@app.command()
+def deny(
+    ctx: typer.Context,
+    request_id: Id,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="What the agent is told, and plans on with.")] = "",
+    stop: Annotated[bool, typer.Option("--stop", help="End the whole run.")] = False,
+    digest: Digest = "",
+    as_json: AsJson = False,
+) -> None:
+    """Refuse it, with the reason that the agent is told.
+
+    Example: assent deny 7k --reason "only files older than a year"
+    """
+
+    async def work(desk: Desk) -> None:
+        person, request, card, _ = await at_hand(desk, request_id)
+        why = reason
+        if card.state is State.PENDING:
+            why = asking.words(
+                "Why? The agent is told: ", reason, "a denial needs a reason: --reason \"…\"", as_json=as_json
+            )  # fmt: skip
+        seen_digest = digest or card.digest
+        after = await desk.inbox.deny(person, request.id, why, stop=stop, seen_digest=seen_digest, surface=SURFACE)
+        await told(desk, after, "deny", as_json=as_json)
+
+    at_desk(ctx, work)
+
+
+@app.command()
+def modify(
+    ctx: typer.Context,
+    request_id: Id,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="One argument anew; may be repeated.", metavar="NAME=VALUE")
+    ] = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", help="Leave one argument out.", metavar="NAME")] = None,
+    args: Annotated[str, typer.Option(help="All arguments anew.", metavar="JSON")] = "",
+    edit: Annotated[bool, typer.Option("--edit", help="Change them in $EDITOR, then confirm the difference.")] = False,
+    confirm: Confirm = "",
+    note: Note = "",
+    digest: Digest = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let it run with other arguments, judged anew.
+
+    Example: assent modify 7k --set pattern='*.tmp' --set keep=5
+    """  # fmt: skip
+    if sum(map(bool, (set_ or unset, args, edit))) != 1:
+        raise typer.BadParameter("say what to change: --set NAME=VALUE, --args JSON, or --edit")
+
+    async def work(desk: Desk) -> None:
+        person, request, card, _ = await at_hand(desk, request_id)
+        typed, changed = confirm, dict(card.args)
+        if card.state is State.PENDING:
+            changed = changing.arguments(desk.inbox, request, card, set_ or [], unset or [], args, edit=edit)
+            typed = changing.agreed(
+                desk.inbox, request, card, changed,
+                asks=edit, confirm=confirm, as_json=as_json,
+            )  # fmt: skip
+        after = await desk.inbox.modify(
+            person, request.id, changed, note=note, seen_digest=digest or card.digest, confirm=typed, surface=SURFACE
+        )
+        await told(desk, after, "modify", as_json=as_json)
+
+    at_desk(ctx, work)
+
+
+@app.command()
+def choose(
+    ctx: typer.Context,
+    request_id: Id,
+    number: Annotated[int, typer.Argument(metavar="N", help="As numbered on the card.", show_default=False)],
+    confirm: Confirm = "",
+    note: Note = "",
+    digest: Digest = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take one of the options on the card.
+
+    Example: assent choose 7k 2
+    """
+
+    async def work(desk: Desk) -> None:
+        person, request, card, now = await at_hand(desk, request_id)
+        typed = confirm
+        option = card.options[number - 1] if 0 < number <= len(card.options) else None
+        if card.state is State.PENDING and option is not None and not option.forbidden:
+            typed = asking.confirmation(
+                card, now, verb="choose", phrase=option.phrase, args=option.args,
+                confirm=confirm, digest=digest, as_json=as_json,
+            )  # fmt: skip
+        seen_digest = digest or card.digest
+        after = await desk.inbox.choose(
+            person, request.id, number - 1, note=note, seen_digest=seen_digest, confirm=typed, surface=SURFACE
+        )
+        await told(desk, after, "choose", as_json=as_json)
+
+    at_desk(ctx, work)
+
+
+@app.command()
+def answer(
+    ctx: typer.Context,
+    request_id: Id,
+    value: Annotated[str, typer.Argument(metavar="ANSWER", help="Text, or the number of a choice.")] = "",
+    json_value: Annotated[str, typer.Option(help="An answer that is not text.", metavar="JSON")] = "",
+    note: Note = "",
+    digest: Digest = "",
+    as_json: AsJson = False,
+) -> None:
+    """Answer an agent's question.
+
+    Example: assent answer 7k "the newer one"
+    """
+
+    async def work(desk: Desk) -> None:
+        person, request, card, _ = await at_hand(desk, request_id)
+        given = changing.an_answer(card.question, value, json_value)
+        seen_digest = digest or card.digest
+        after = await desk.inbox.answer(
+            person, request.id, given, note=note, seen_digest=seen_digest, surface=SURFACE
+        )  # fmt: skip
+        await told(desk, after, "answer", as_json=as_json)
+
+    at_desk(ctx, work)
+
+
+@app.command()
+def revise(
+    ctx: typer.Context,
+    request_id: Id,
+    instructions: Annotated[str, typer.Argument(help="What the next draft should be like.")] = "",
+    digest: Digest = "",
+    as_json: AsJson = False,
+) -> None:
+    """Send it back with instructions for another draft.
+
+    Example: assent revise 7k "shorter, and without the price"
+    """
+
+    async def work(desk: Desk) -> None:
+        person, request, card, _ = await at_hand(desk, request_id)
+        wanted = instructions
+        if card.state is State.PENDING:
+            missing = f'sending back needs instructions: assent revise {card.code} "…"'
+            wanted = asking.words("What should the next draft be like? ", instructions, missing, as_json=as_json)
+        seen_digest = digest or card.digest
+        after = await desk.inbox.revise(person, request.id, wanted, seen_digest=seen_digest, surface=SURFACE)
+        await told(desk, after, "revise", as_json=as_json)
+
+    at_desk(ctx, work)

@@ -1,0 +1,134 @@
+"""A call that nobody made yet, judged by a policy and explained."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from assent.cli.print import block, console, grid, inert, print_json, risk_mark, section
+from assent.core.action import Declaration, Json
+from assent.core.canonical import canonical, restore
+from assent.core.explain import Explanation, Match, explain
+from assent.core.situation import Situation
+from assent.engine.judgement import Context, Judgement
+from assent.engine.tool import tool
+from assent.errors import InvalidArguments
+
+_MARKS = {Match.CHOSE: ("chose", "bold green"), Match.WOULD_MATCH: ("would match next", "yellow")}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an agent might propose, as told on the command line."""
+
+    action: str
+    args: str
+    agent: str
+    confidence: float | None
+    cost: float | None
+    trusted: bool
+    declared: Declaration
+
+
+def explained(judgement: Judgement, call: Call, now: datetime | None = None) -> Explanation:
+    """The verdict on `call` and everything that led to it."""
+    try:
+        args: Json = json.loads(call.args)
+    except (ValueError, RecursionError):
+        args = None
+    if not isinstance(args, dict):
+        raise InvalidArguments('--args must be a JSON object, such as \'{"files": ["a", "b"]}\'')
+    context = Context(agent=call.agent, confidence=call.confidence, cost=call.cost)
+    made = tool(call.action, declared=call.declared, trusted=call.trusted)
+    at = now or datetime.now(UTC)
+    action, assessment, _ = judgement.judged(made, restore(canonical(args)), context, at)
+    situation = Situation(agent=call.agent, grants=judgement.grants)
+    return explain(judgement.policy, action, assessment, situation, at)
+
+
+def tell(found: Explanation, source: str, *, as_json: bool) -> None:
+    """The explanation was printed."""
+    if as_json:
+        print_json(_document(found, source))
+        return
+    block(grid([(Text("by", style="bold"), inert(source)), *_verdict(found)]))
+    assessment = found.assessment
+    reasons = [inert(f"- {reason}") for reason in assessment.reasons]
+    block(section("What it does", _effect(found), *reasons))
+    if assessment.facts:
+        block(section("Facts", grid((inert(fact.name, "bold"), inert(fact.says)) for fact in assessment.facts)))
+    if found.verdict.triggers:
+        rows = (
+            (inert(each.name, "bold"), inert(f"{each.says} (at least {each.gate})")) for each in found.verdict.triggers
+        )
+        block(section("Triggers that fired", grid(rows)))
+    if found.rules:
+        block(
+            section("Rules, in order", grid((_rule_row(each.rule, each.match, each.says) for each in found.rules), 3))
+        )
+    if found.grants:
+        grants = ((inert(each.grant, "bold"), inert(each.why_not or "covers it")) for each in found.grants)
+        block(section("Grants", grid(grants, widest_name=40)))
+    note = "What @guard declares in code is not known here; --irreversible, --outside and the like say it."
+    console().print(Text(f"\n{note}", style="dim"), soft_wrap=True)
+
+
+def _verdict(found: Explanation) -> list[tuple[RenderableType, ...]]:
+    verdict = found.verdict
+    gate = f"{verdict.observed}, but OBSERVE MODE lets it run" if verdict.observed else str(verdict.gate)
+    line = next((each.line for each in found.rules if each.match is Match.CHOSE), 0)
+    chose = f'rule "{found.chose}"{f", line {line}" if line else ""}' if found.chose else verdict.rule
+    following = f'rule "{found.next_rule}"' if found.next_rule else f"the default for {found.assessment.risk} actions"
+    people, approvals, time = (sentence.partition(": ")[2] for sentence in found.lines[-3:])
+    told = {
+        "gate": gate,
+        "because": verdict.because,
+        "chosen by": chose,
+        **({"without it": following} if found.chose else {}),
+        **({"grant": verdict.grant} if verdict.grant else {}),
+        "reviewers": people,
+        "approvals": approvals,
+        "time": time,
+    }
+    return [(Text(name, style="bold"), inert(value)) for name, value in told.items()]
+
+
+def _effect(found: Explanation) -> Text:
+    effect = found.assessment.effect
+    words = ["can be undone" if effect.reversible else "cannot be undone", f"reaches {effect.reach}"]
+    words += ["leaves our systems"] * effect.outside + ["costs money"] * effect.money
+    return risk_mark(found.assessment.risk).append(f": {', '.join(words)} (by {found.assessment.basis.value})")
+
+
+def _rule_row(rule: str, match: Match, says: str) -> tuple[RenderableType, ...]:
+    words, style = _MARKS.get(match, (match.value, "red" if match is Match.ERROR else "dim"))
+    return inert(rule, "bold"), Text(words, style=style), inert(says, style if style == "dim" else "")
+
+
+def _document(found: Explanation, source: str) -> dict[str, Json]:
+    verdict, assessment = found.verdict, found.assessment
+    return {
+        "policy": source,
+        "gate": verdict.gate,
+        "observed": verdict.observed,
+        "because": verdict.because,
+        "rule": verdict.rule,
+        "next_rule": found.next_rule,
+        "risk": assessment.risk,
+        "effect": assessment.effect,
+        "basis": assessment.basis,
+        "reasons": assessment.reasons,
+        "facts": assessment.facts,
+        "triggers": verdict.triggers,
+        "rules": [
+            {"rule": each.rule, "match": each.match, "says": each.says, "line": each.line} for each in found.rules
+        ],
+        "grants": found.grants,
+        "grant": verdict.grant,
+        "reviewers": verdict.reviewers,
+        "quorum": verdict.quorum,
+        "ladder": found.lines[-1].partition(": ")[2],
+        "lines": found.lines,
+    }

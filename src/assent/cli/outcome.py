@@ -1,0 +1,86 @@
+"""How a command ends: exit codes, and every error as one line (or one JSON document) that says what to do."""
+
+import os
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+
+from assent.cli.print import one_line, print_json
+from assent.core.action import Json
+from assent.errors import AssentError, ConfirmationNeeded, Conflict, NotAllowed, PolicyError, TamperFound
+
+OK = 0
+FAILED = 1
+USAGE = 2
+CONFLICT = 3
+NOT_ALLOWED = 4
+TAMPERED = 5
+UNCONFIRMED = 6
+INTERRUPTED = 130
+
+_CODES: tuple[tuple[type[AssentError], int], ...] = (
+    (Conflict, CONFLICT),
+    (NotAllowed, NOT_ALLOWED),
+    (TamperFound, TAMPERED),
+    (ConfirmationNeeded, UNCONFIRMED),
+)
+_TOLD = ("request_id", "code", "state", "by", "at", "principal", "phrase", "grant_id", "file", "line", "complaints")
+"""The attributes of errors that a script may want."""
+
+
+def exit_code(problem: AssentError) -> int:
+    """The documented exit code for this situation."""
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), FAILED)
+
+
+def is_debugging() -> bool:
+    """Whether whoever runs this wants tracebacks."""
+    return os.environ.get("ASSENT_DEBUG", "") not in ("", "0")
+
+
+def failed(problem: AssentError, *, as_json: bool) -> int:
+    """The error was told; its exit code."""
+    code = exit_code(problem)
+    told = {name: _plain(value) for name in _TOLD if (value := getattr(problem, name, None)) not in (None, "", ())}
+    if as_json:
+        tell_json(type(problem).__name__, str(problem), code, told)
+    elif isinstance(problem, PolicyError):
+        for complaint in problem.complaints:
+            tell(complaint)
+    else:
+        tell(str(problem))
+    return code
+
+
+def misused(message: str, *, as_json: bool) -> int:
+    """The mistake in the command line was told; its exit code."""
+    if as_json:
+        tell_json("Usage", message, USAGE, {})
+    else:
+        tell(message)
+    return USAGE
+
+
+def broken(problem: Exception, *, as_json: bool) -> int:
+    """What should not have happened was told without any value of it, since it may hold a payload."""
+    message = f"unexpected {type(problem).__name__}; run it again with ASSENT_DEBUG=1 and report what that prints"
+    if as_json:
+        tell_json("Unexpected", message, FAILED, {})
+    else:
+        tell(message)
+    return FAILED
+
+
+def tell(message: str) -> None:
+    """The message is one line on standard error."""
+    print(f"assent: {one_line(message)}", file=sys.stderr)
+
+
+def tell_json(kind: str, message: str, code: int, told: Mapping[str, Json]) -> None:
+    print_json({"error": {"kind": kind, "message": message, "exit": code, **told}})
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple) else value

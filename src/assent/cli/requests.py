@@ -1,0 +1,127 @@
+"""Requests as commands handle them: found by a part of their id, listed, and told about after a decision."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.text import Text
+
+from assent.assemble import Desk
+from assent.cli.card import document, time_words
+from assent.cli.print import banner, console, inert, listing, mark_of, print_json, say
+from assent.core.action import Json
+from assent.core.authority import Principal
+from assent.core.briefing import Briefing, brief
+from assent.core.request import Executor, Kind, Request, State
+from assent.core.text import span
+from assent.errors import InvalidArguments, NotAllowed
+
+EVERY_STATE = "all"
+
+
+async def at_hand(desk: Desk, request_id: str) -> tuple[Principal, Request, Briefing, datetime]:
+    """Who decides, the request, its card and the time; whoever may not decide hears so before being asked."""
+    person = desk.person()
+    request = await desk.inbox.find(request_id)
+    now = await desk.store.now()
+    why_not = desk.inbox.may_decide(person, request) if request.state is State.PENDING else None
+    if why_not is not None:
+        raise NotAllowed(f"{person.name} may not decide request {request.code}: {why_not}", principal=person.name)
+    return person, request, brief(request, now), now
+
+
+def standing(desk: Desk, request: Request) -> tuple[Principal | None, str]:
+    """Who sits here, and why they may not decide this request (empty: they may)."""
+    try:
+        person = desk.person()
+    except NotAllowed as problem:
+        return None, str(problem)
+    return person, desk.inbox.may_decide(person, request) or ""
+
+
+def states(names: Sequence[str]) -> tuple[State, ...]:
+    """The states by these names; `all` is every one."""
+    if EVERY_STATE in names:
+        return ()
+    known = {state.value.replace(" ", "-"): state for state in State}
+    wanted = [name.strip().lower().replace(" ", "-") for name in names]
+    for name in wanted:
+        if name not in known:
+            raise InvalidArguments(f"there is no state {name!r}; there are {', '.join(known)} and {EVERY_STATE}")
+    return tuple(known[name] for name in wanted)
+
+
+def table(cards: Sequence[Briefing], now: datetime, nothing: str, following: str) -> None:
+    """One line each: risk, code, title, agent, when asked, time left and what then."""
+    if not cards:
+        return say(nothing)
+    rows = [
+        (
+            mark_of(card),
+            Text(card.code, style="bold"),
+            inert(card.title),
+            inert(card.agent),
+            Text(f"{span(now - card.asked_at)} ago"),
+            inert(time_words(card)),
+        )
+        for card in cards
+    ]
+    listing(("RISK", "CODE", "WHAT", "AGENT", "ASKED", "TIME LEFT"), rows, flexible=2)
+    if following:
+        console().print(inert(f"more: --after {following}", "dim"), soft_wrap=True)
+    return None
+
+
+def request_document(desk: Desk, card: Briefing, **more: Json) -> dict[str, Json]:
+    """The document that `show` and every decision print for scripts."""
+    return {"mode": str(desk.judgement.policy.mode), **more, "request": document(card)}
+
+
+def hint(card: Briefing, why_not: str) -> str:
+    """What the reader may do now."""
+    if card.state is not State.PENDING:
+        return ""
+    if why_not:
+        return f"You may not decide this: {why_not}"
+    if card.kind is Kind.QUESTION:
+        return f'assent answer {card.code} "…"'
+    code = card.code
+    go_on = f"assent choose {code} N" if card.options else f"assent approve {code}"
+    return f'{go_on}   assent deny {code} --reason "…"   assent modify {code} --edit   assent revise {code} "…"'
+
+
+async def told(desk: Desk, after: Request, did: str, *, as_json: bool) -> None:
+    """The person knows what their word has led to."""
+    card = brief(after, await desk.store.now())
+    if as_json:
+        return print_json(request_document(desk, card, did=did))
+    banner(desk.judgement.policy)
+    say(mark_of(card), f"  {card.code}  ", inert(card.title, "bold"))
+    return say(f"   {_sentence(card, after, did)}")
+
+
+def _sentence(card: Briefing, after: Request, did: str) -> str:
+    match card.state:
+        case State.PENDING if card.differences and did in ("modify", "choose") and not _counted(card):
+            return f"changed; the change makes it a matter for {', '.join(card.reviewers) or 'others'}, and it waits"
+        case State.PENDING:
+            return f"counted: {_counted(card)} of {card.needs} approvals; it waits for the rest"
+        case State.APPROVED:
+            runs = "a worker runs it" if after.ask.executor is Executor.WORKER else "its caller runs it"
+            return f"approved{' with changes' if card.differences else ''}; {runs}"
+        case State.DENIED:
+            stop = "; its run ends" if after.stop else ""
+            return f"{'denied' if did == 'deny' else 'nothing runs'}; the agent is told why{stop}"
+        case State.ANSWERED:
+            return "answered"
+        case State.REVISED:
+            return "sent back with your instructions"
+        case State.UNDO_ASKED:
+            return "a worker that has the function takes it back"
+        case _ if did == "review":
+            return f"review: {card.review.value}"
+        case _:
+            return f"it is {card.state} now"
+
+
+def _counted(card: Briefing) -> int:
+    return sum(vote.word in ("approve", "modify", "choose") for vote in card.votes)

@@ -1,0 +1,42 @@
+"""The commands that take over the terminal; what they start is imported when they are called."""
+
+from typing import Annotated
+
+import typer
+
+from assent.cli.session import AsJson, Given, expect_database, settings_of
+
+app = typer.Typer()
+
+
+@app.command()
+def inbox(ctx: typer.Context) -> None:
+    """Decide on a full screen, with keys and live updates.
+
+    Example: assent --database ./assent.db inbox
+    """
+    from assent.cli.inbox import run
+
+    settings = settings_of(ctx)
+    expect_database(settings)
+    run(settings)
+
+
+@app.command()
+def demo(
+    ctx: typer.Context,
+    script: Annotated[bool, typer.Option("--script", help="Without a person: other processes decide.")] = False,
+    seed: Annotated[int, typer.Option(help="Another number: other files and, scripted, other decisions.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder.")] = False,
+    speed: Annotated[float | None, typer.Option(help="How fast the agent works; 2 is twice as fast.", min=0.1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """See an agent stopped at the gate and a person deciding.
+
+    Example: assent demo
+    """
+    from assent.demo import run
+
+    given = ctx.find_object(Given) or Given()
+    database = given.database or ""
+    raise typer.Exit(run(script=script, as_json=as_json, seed=seed, keep=keep, speed=speed, database=database))
