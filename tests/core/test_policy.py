@@ -44,7 +44,7 @@ def action(name: str = "delete_file", **more: Any) -> Action:
 
 
 def with_facts(assessment: Assessment, **facts: Any) -> Assessment:
-    return replace(assessment, facts=tuple(Fact(name, value, f"{name} is {value}") for name, value in facts.items()))
+    return replace(assessment, facts=tuple(Fact(name, value, name) for name, value in facts.items()))
 
 
 def policy(*rules: Rule, **more: Any) -> Policy:
@@ -113,6 +113,11 @@ def test_patterns_match_the_whole_name_and_case_counts(glob: str, name: str, mat
         ({}, with_facts(DANGEROUS, unscanned=True), "scale"),
         ({"confidence": 0.69}, RISKY, "confidence"),
         ({"confidence": float("nan")}, RISKY, "confidence"),
+        ({"confidence": "0.9"}, RISKY, "confidence"),
+        ({"confidence": -(10**400)}, RISKY, "confidence"),
+        ({"cost": 10**400}, READ, "cost"),
+        ({}, with_facts(DANGEROUS, count=10**5000), "scale"),
+        ({}, with_facts(DANGEROUS, count="many"), "scale"),
         ({"cost": 2.01}, READ, "cost"),
         ({"cost": float("nan")}, READ, "cost"),
     ],

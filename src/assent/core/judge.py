@@ -5,11 +5,12 @@ ban on proceeding in silence raise it; a grant may lift it; the triggers that fi
 lifted; observe mode lets it pass and notes down what would have been.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from assent.core.action import Action, Assessment, Basis, Risk
+from assent.core.action import Action, Assessment, Basis, Json, Risk
 from assent.core.condition import Failed, View
 from assent.core.grant import Grant, covers
 from assent.core.policy import ONE_PERSON, CompiledRule, Mode, Policy, Rule
@@ -96,11 +97,11 @@ def builtin_triggers(policy: Policy, action: Action, assessment: Assessment) -> 
         fired.append(Trigger("unknown", says, GateKind.HARD))
     if not effect.reversible and not effect.is_read and (says := _at_scale(assessment, limits.scale)):
         fired.append(Trigger("scale", says, GateKind.HARD))
-    if action.confidence is not None and not effect.is_read and not action.confidence >= limits.confidence:
-        says = f"the agent is {action.confidence:.0%} sure of it; below {limits.confidence:.0%} a person decides"
+    if action.confidence is not None and not effect.is_read and not _number(action.confidence) >= limits.confidence:
+        says = f"the agent is {_number(action.confidence):.0%} sure; below {limits.confidence:.0%} a person decides"
         fired.append(Trigger("confidence", says, GateKind.HARD))
-    if limits.cost is not None and action.cost is not None and not action.cost <= limits.cost:
-        says = f"it costs {action.cost:g}, more than the {limits.cost:g} allowed per call"
+    if limits.cost is not None and action.cost is not None and not _number(action.cost) <= limits.cost:
+        says = f"it costs {_number(action.cost):g}, more than the {limits.cost:g} allowed per call"
         fired.append(Trigger("cost", says, GateKind.HARD))
     return fired
 
@@ -143,13 +144,23 @@ def _no_silence(assessment: Assessment) -> str:
 
 def _at_scale(assessment: Assessment, scale: int) -> str:
     for fact in assessment.facts:
-        if fact.name == "count" and isinstance(fact.value, int | float) and not fact.value < scale:
-            return f"it cannot be undone and touches {fact.value} things; {scale} or more wait for a person"
+        if fact.name == "count" and not (count := _number(fact.value)) < scale:
+            return f"it cannot be undone and touches {count:,.12g} things; {scale:,} or more wait for a person"
         if fact.name == "unbounded" and fact.value is not False:
             return "it cannot be undone and nothing bounds how much it touches"
         if fact.name == "unscanned" and fact.value is not False:
             return "it cannot be undone and holds more values than could be looked at"
     return ""
+
+
+def _number(value: Json) -> float:
+    """`value` as a number. What is none becomes NaN, which no limit admits."""
+    if not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else math.nan
 
 
 def _vouched_for(policy: Policy, action: Action) -> bool:
