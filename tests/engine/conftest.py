@@ -26,6 +26,8 @@ class House:
     desk: Desk
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     gates: list[assent.Gate] = field(default_factory=list)
+    pay: Any = None
+    delete: Any = None
 
     @property
     def inbox(self) -> assent.Inbox:

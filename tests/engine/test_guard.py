@@ -228,6 +228,40 @@ async def test_a_detached_call_is_run_by_a_worker_elsewhere(house):
         assert await call == "worker: ['a']"
 
 
+async def test_a_detached_call_with_its_worker_in_the_same_process_runs_once(house):
+    ran = []
+
+    @house.gate.guard(reversible=False, detached=True)
+    async def delete_files(files: list[str]) -> int:
+        ran.append(files)
+        await asyncio.sleep(0.05)
+        return len(ran)
+
+    async with house.gate.worker():
+        call = house.start(delete_files(["a"]))
+        (request,) = await house.waiting()
+        await house.inbox.approve(house.me, request.id)
+        assert await call == 1
+    assert ran == [["a"]]
+
+
+async def test_two_calls_of_one_step_at_once_run_once_and_share_the_result(house):
+    ran = []
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> int:
+        ran.append(files)
+        await asyncio.sleep(0.05)
+        return len(ran)
+
+    step = delete_files.with_(run="r", key="1")
+    calls = [house.start(step(["a"])) for _ in range(5)]
+    (request,) = await house.waiting()
+    await house.inbox.approve(house.me, request.id)
+    assert await asyncio.gather(*calls) == [1] * 5
+    assert ran == [["a"]]
+
+
 async def test_an_error_of_the_function_reaches_the_caller_and_the_record(house):
     @house.gate.guard(reversible=True, reach="local")
     async def write_file(path: str) -> None:

@@ -136,10 +136,10 @@ class Calls:
         action, assessment, verdict = judged
         return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found)
 
-    async def submit(self, prepared: Prepared, *, start: bool = True) -> Request:
-        """The request is on record: waiting, running under our name, approved for a worker, or refused.
+    async def submit(self, prepared: Prepared, *, start: bool = True) -> tuple[Request, bool]:
+        """The request is on record: waiting, running, approved for a worker, or refused; and whether it is new.
 
-        A step that already made its request gets that one back.
+        A step that already made its request gets that one back. Only what is new and running is ours to run.
         """
         request_id = str(uuid7())
         clean, secret = sealed(self._vault, request_id, prepared.args, prepared.tool.secret)
@@ -152,12 +152,12 @@ class Calls:
                 "use types that survive that, so that what is shown is what runs"
             )
         try:
-            return await self._opened(prepared, request_id, secret, start)
+            return await self._opened(prepared, request_id, secret, start), True
         except DuplicateStep as known:
-            return await self._existing(known, prepared)
+            return await self._existing(known, prepared), False
         except GrantSpent as gone:
             without = self._rejudged(prepared, without=gone.grant_id)
-            return await self._opened(without, request_id, secret, start)
+            return await self._opened(without, request_id, secret, start), True
 
     def _rejudged(self, prepared: Prepared, without: str = "") -> Prepared:
         action, assessment, verdict = self.judgement.judged(
@@ -263,12 +263,12 @@ class Calls:
         judged = self.judgement.judged(tool, plain, prepared.context, datetime.now(UTC))
         action, assessment, verdict = judged
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
-        return Option(spec.label, spec.consequence, candidate)
+        return Option(spec.label, spec.consequence, candidate, tool.undo is not None, tool.idempotent)
 
     async def settled(self, request: Request, patience: float | None) -> Request:
         """The request once it may run here or has ended; `Parked` if patience ran out first."""
         deadline = None if patience is None else asyncio.get_running_loop().time() + patience
-        while self._must_wait(request):
+        while _must_wait(request):
             left = None if deadline is None else deadline - asyncio.get_running_loop().time()
             if left is not None and left <= 0:
                 raise Parked(request.id, request.code, request.candidate.says)
@@ -278,17 +278,6 @@ class Calls:
                 await asyncio.shield(self._withdrawn(request))
                 raise
         return request
-
-    def _must_wait(self, request: Request) -> bool:
-        match request.state:
-            case State.PENDING | State.UNDOING | State.UNDO_ASKED:
-                return request.state is State.PENDING
-            case State.APPROVED:
-                return request.ask.executor is Executor.WORKER
-            case State.RUNNING:
-                return request.worker != self.execution.worker
-            case _:
-                return False
 
     async def _withdrawn(self, request: Request) -> None:
         """A caller that stopped waiting and cannot find its request again leaves nothing in the inbox."""
@@ -303,11 +292,22 @@ class Calls:
         await self.store.transact(self.workspace, request.id, step)
 
     async def admitted(self, prepared: Prepared, patience: float | None) -> Request:
-        """A request that is running under our name, for us to run now, or one that has ended already."""
-        request = await self.settled(await self.submit(await self.look_up(prepared)), patience)
-        if request.state is State.APPROVED:
-            request = await self.execution.begin(request)
-        return request
+        """A request that is running and ours to run now, or one that has ended already."""
+        request, is_new = await self.submit(await self.look_up(prepared))
+        if is_new and request.state is State.RUNNING:
+            return request
+        while True:
+            request = await self.settled(request, patience)
+            if request.state is not State.APPROVED:
+                return request
+            try:
+                return await self.execution.begin(request)
+            except Conflict:
+                # Another call of the same step was faster, or the permit lapsed: its end is ours as well.
+                latest = await self.store.request(self.workspace, request.id)
+                if latest is None or latest.state is State.APPROVED:
+                    raise
+                request = latest
 
     def tool_for(self, request: Request, asked: Tool) -> Tool:
         """The tool that runs what was decided; an option may have named another one."""
@@ -338,6 +338,13 @@ class Calls:
 
 
 LEASE_NONE = timedelta(0)
+
+
+def _must_wait(request: Request) -> bool:
+    """Somebody else has to move it first. What runs already is run by whoever began it, here or elsewhere."""
+    if request.state is State.APPROVED:
+        return request.ask.executor is Executor.WORKER
+    return request.state in (State.PENDING, State.RUNNING)
 
 
 def refusal(request: Request) -> Denied:

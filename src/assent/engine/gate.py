@@ -28,7 +28,7 @@ from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
-from assent.errors import GuardError, NotFound, Parked
+from assent.errors import AlreadyDecided, GuardError, NotFound, Parked
 from assent.ports import Store, Vault
 
 _MISSING: Any = object()
@@ -60,7 +60,7 @@ class Proposal:
         if self._request is None:
             return dict(self._prepared.args)
         self._request = request = await self._gate._calls.settled(self._request, patience)
-        if request.state not in (State.APPROVED, State.RUNNING):
+        if request.state is not State.APPROVED:
             self._gate._calls.result(request, self._prepared.tool)
         return restore(request.candidate.args_text)
 
@@ -72,7 +72,9 @@ class Proposal:
             yield Running(dict(self._prepared.args), self._prepared.action.name, "")
             return
         execution = self._gate._calls.execution
-        request = self._request if self._request.state is State.RUNNING else await execution.begin(self._request)
+        if self._request.state is not State.APPROVED:
+            raise refused_again(self._request)
+        request = await execution.begin(self._request)
         candidate = request.candidate
         args = unsealed(self._gate._vault, request.id, restore(candidate.args_text), request.sealed)
         running = Running(args, candidate.action.name, request.idempotency_key)
@@ -254,7 +256,8 @@ class Gate:
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return Proposal(self, prepared, None)
-        return Proposal(self, prepared, await self._calls.submit(prepared, start=False))
+        request, _ = await self._calls.submit(prepared, start=False)
+        return Proposal(self, prepared, request)
 
     async def ask(
         self,
@@ -322,6 +325,14 @@ class Gate:
     def worker(self, *, capacity: int = 10) -> Worker:
         """A worker that runs what is approved for the functions guarded here: `async with gate.worker():`"""
         return Worker(self._store, self._workspace, self._hub, self._execution, self._tools, capacity)
+
+
+def refused_again(request: Request) -> AlreadyDecided:
+    """A proposal is carried out once; a second attempt hears that it has been."""
+    return AlreadyDecided(
+        f"request {request.code} is {request.state}: it was carried out already; propose again for another",
+        request_id=request.id, code=request.code, state=str(request.state), by=request.worker, at=request.finished_at,
+    )  # fmt: skip
 
 
 def declaration(

@@ -1,0 +1,360 @@
+"""Deciding: who may, on what, once; what a change makes of it; and what time does meanwhile."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import assent
+from assent.core.authority import Principal
+from assent.core.decision import Finding
+from assent.core.request import State
+from assent.engine.deadlines import sweep
+from assent.errors import (
+    AlreadyDecided,
+    ConfirmationNeeded,
+    InvalidDecision,
+    NotAllowed,
+    NotFound,
+    StaleRequest,
+)
+from assent.ports import Filter
+
+TEAM = """
+people:
+  alice: {roles: [dev], teams: [platform], os_users: [alice]}
+  bob: {roles: [dev], teams: [platform], os_users: [bob]}
+  carol: {roles: [cfo], os_users: [carol]}
+  root: {roles: [ops], os_users: [root]}
+agents:
+  cleanup: {owner: bob}
+rules:
+  - name: large payments
+    actions: ["pay_*"]
+    when: facts.amount > 1000.0
+    gate: manual
+    reviewers: ["role:cfo"]
+    because: large payments are for the CFO
+  - {name: payments, actions: ["pay_*"], gate: hard, reviewers: ["team:platform", "role:cfo"]}
+  - {name: two people, actions: ["delete_*"], gate: hard, quorum: 2}
+"""
+ALICE, BOB, CAROL = (Principal(name) for name in ("alice", "bob", "carol"))
+
+
+@pytest.fixture
+async def team(house):
+    await house.policy(TEAM)
+
+    @house.gate.guard(reversible=False, money=True, says="Pay {amount} {currency} to {to}")
+    async def pay_invoice(to: str, amount: float, currency: str = "EUR") -> float:
+        return amount
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> list[str]:
+        return files
+
+    house.pay, house.delete = pay_invoice, delete_files
+    return house
+
+
+async def test_a_modified_request_that_becomes_riskier_needs_the_higher_authority(team):
+    call = team.start(team.pay("Nordwind", 200.0))
+    (request,) = await team.waiting()
+    after = await team.inbox.modify(ALICE, request.id, {"to": "Nordwind", "amount": 5000.0, "currency": "EUR"})
+    assert after.state is State.PENDING
+    assert after.candidate.verdict.rule == "large payments"
+    with pytest.raises(NotAllowed, match="role:cfo"):
+        await team.inbox.approve(ALICE, request.id)
+    with pytest.raises(ConfirmationNeeded) as needed:
+        await team.inbox.approve(CAROL, request.id)
+    await team.inbox.approve(CAROL, request.id, confirm=needed.value.phrase)
+    assert await call == 5000.0
+
+
+async def test_approving_stale_bytes_is_refused(team):
+    team.start(team.pay("Nordwind", 200.0))
+    (request,) = await team.waiting()
+    seen = request.candidate.permit_digest
+    await team.inbox.modify(ALICE, request.id, {"to": "Nordwind", "amount": 5000.0, "currency": "EUR"})
+    with pytest.raises(StaleRequest, match="look at it again"):
+        await team.inbox.approve(CAROL, request.id, seen_digest=seen, confirm="x")
+
+
+async def test_a_quorum_is_of_distinct_people_and_not_of_the_owner(team):
+    call = team.start(team.delete(["a"]))
+    (request,) = await team.waiting()
+    with pytest.raises(NotAllowed, match="owns cleanup"):
+        await team.inbox.approve(BOB, request.id)
+    await team.inbox.approve(ALICE, request.id)
+    with pytest.raises(NotAllowed, match="already decided"):
+        await team.inbox.approve(ALICE, request.id)
+    await team.inbox.approve(CAROL, request.id)
+    assert await call == ["a"]
+
+
+async def test_agents_strangers_and_the_asker_never_decide(team):
+    team.start(team.delete(["a"]))
+    (request,) = await team.waiting()
+    for nobody in (Principal("cleanup", kind="agent"), Principal("mallory"), Principal("root", roles=("cfo",))):
+        with pytest.raises(NotAllowed):
+            await team.inbox.approve(nobody, request.id)
+    assert (await team.waiting())[0].votes == ()
+
+
+async def test_claimed_roles_are_not_believed(team):
+    team.start(team.pay("Nordwind", 5000.0))
+    (request,) = await team.waiting()
+    with pytest.raises(NotAllowed, match="role:cfo"):
+        await team.inbox.approve(Principal("alice", roles=("cfo",)), request.id, confirm="pay_invoice 5000.00")
+
+
+async def test_the_second_decision_hears_who_was_faster(team):
+    call = team.start(team.pay("Nordwind", 200.0))
+    (request,) = await team.waiting()
+    await team.inbox.deny(ALICE, request.id, "not this month")
+    with pytest.raises(AlreadyDecided, match="already denied by alice"):
+        await team.inbox.approve(CAROL, request.id)
+    with pytest.raises(assent.Denied):
+        await call
+
+
+async def test_choosing_a_riskier_action_needs_its_authority(team):
+    @team.gate.guard(reversible=True, options=[
+        assent.option("pay it off", "costs money", {"to": "x", "amount": 9000.0}, instead="pay_invoice"),
+    ])  # fmt: skip
+    async def close_account(account: str) -> None: ...
+
+    await team.policy(TEAM.replace("rules:", 'rules:\n  - {name: closing, actions: ["close_*"], gate: hard}'))
+    team.start(close_account("7"))
+    (request,) = await team.waiting()
+    after = await team.inbox.choose(ALICE, request.id, 0)
+    assert after.state is State.PENDING
+    assert after.candidate.action.name == "pay_invoice"
+    with pytest.raises(NotAllowed, match="role:cfo"):
+        await team.inbox.approve(ALICE, request.id)
+
+
+async def test_a_question_is_answered_by_choice_schema_or_best_guess(house):
+    call = house.start(house.gate.ask("Which report?", choices=["Q2", "Q3"]))
+    (request,) = await house.waiting()
+    with pytest.raises(InvalidDecision, match="Q2, Q3"):
+        await house.inbox.answer(house.me, request.id, "Q9")
+    await house.inbox.answer(house.me, request.id, "Q3")
+    assert await call == "Q3"
+    guess = await house.gate.ask("Which?", best_guess="newer", time=timedelta(0))
+    assert guess == "newer"
+    with pytest.raises(assent.Denied, match="in time"):
+        await house.gate.ask("Which?", time=timedelta(0))
+
+
+async def test_a_proposal_that_is_no_function_is_carried_out_by_who_proposed_it(house):
+    proposal = await house.gate.propose("transfer_money", {"to": "acme", "amount": 12.5}, why="invoice 7")
+    assert proposal.request.state is State.PENDING
+
+    async def carry_out():
+        async with proposal.execution() as running:
+            running.result = f"sent {running.args['amount']} with {bool(running.key)}"
+
+    task = house.start(carry_out())
+    (request,) = await house.waiting()
+    brief = await house.inbox.brief(request.id)
+    await house.inbox.modify(house.me, request.id, {"to": "acme", "amount": 10.0}, confirm="transfer_money 10.00")
+    await task
+    assert brief.claims == {"why": "invoice 7"}
+    assert (await house.in_state(request.id, State.DONE)).result_text == '"sent 10 with True"'
+
+
+async def test_a_proposal_that_need_not_wait_runs_at_once(house):
+    proposal = await house.gate.propose("list_files", {"path": "docs"})
+    assert proposal.request is None
+    async with proposal.execution() as running:
+        assert running.args == {"path": "docs"}
+
+
+async def test_grants_lift_a_gate_so_often_and_no_further(house):
+    from assent.engine.grants import give, take_back
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> int:
+        return len(files)
+
+    grant = await give(
+        house.desk.store, "default", house.me, ("delete_*",), life=timedelta(hours=1), limit=2,
+        condition="facts.count <= 2",
+    )  # fmt: skip
+    await house.gate._judgement.refresh()
+    assert await delete_files(["a"]) == 1
+    assert await delete_files(["a", "b"]) == 2
+    house.start(delete_files(["a"]))
+    await house.waiting(1)
+    house.start(delete_files(["a", "b", "c"]))
+    await house.waiting(2)
+    assert "grant.used" in await house.kinds(grant.id)
+    (stored,) = await house.desk.store.grants("default", live_only=False)
+    assert stored.used == 2
+    ended = await take_back(house.desk.store, "default", house.me, stored)
+    assert ended.revoked_at is not None
+
+
+async def test_a_grant_is_not_used_more_often_than_it_says_by_calls_at_once(house):
+    from assent.engine.grants import give
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def delete_files(files: list[str]) -> int:
+        return 1
+
+    await give(house.desk.store, "default", house.me, ("delete_*",), life=timedelta(hours=1), limit=3)
+    await house.gate._judgement.refresh()
+    ended = await asyncio.gather(*(delete_files([str(n)]) for n in range(10)), return_exceptions=True)
+    assert sum(outcome == 1 for outcome in ended) == 3
+    assert sum(isinstance(outcome, assent.Parked) for outcome in ended) == 7
+
+
+async def test_observe_mode_holds_nothing_and_says_what_it_would_have_held(house):
+    await house.policy("mode: observe")
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> int:
+        return len(files)
+
+    assert await delete_files(["a"]) == 1
+    (request,) = (await house.inbox.page(Filter(states=(State.DONE,)))).requests
+    brief = await house.inbox.brief(request.id)
+    assert any("OBSERVE" in warning and "hard" in warning for warning in brief.warnings)
+
+
+async def test_ids_may_be_abbreviated_and_ambiguity_is_told(house):
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> None: ...
+
+    for n in range(3):
+        house.start(delete_files([str(n)]))
+    requests = await house.waiting(3)
+    assert (await house.inbox.find(requests[0].code[:6])).id == requests[0].id
+    assert (await house.inbox.find(requests[0].id)).id == requests[0].id
+    with pytest.raises(NotFound, match="no request"):
+        await house.inbox.find("zzzzzzzz")
+    with pytest.raises(NotFound, match="several"):
+        await house.inbox.find(requests[0].id[:4])
+
+
+async def test_pages_are_by_urgency_and_lose_nothing(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def delete_files(files: list[str]) -> None: ...
+
+    for n in range(25):
+        with pytest.raises(assent.Parked):
+            await delete_files([str(n)])
+    seen, after = [], ""
+    while True:
+        page = await house.inbox.page(after=after, limit=10)
+        seen += [request.id for request in page.requests]
+        after = page.next
+        if not after:
+            break
+    assert len(seen) == len(set(seen)) == 25
+
+
+async def test_an_unknown_outcome_is_settled_by_verify_or_by_a_person(house):
+    happened = {"yes": True, "no": False, "unclear": None}
+
+    @house.gate.guard(reversible=False, detached=True, verify=lambda done: happened[done.args["what"]])
+    async def delete_thing(what: str) -> None: ...
+
+    async def lost(what: str) -> str:
+        task = house.start(delete_thing(what))
+        (request,) = await house.waiting()
+        await house.inbox.approve(house.me, request.id)
+        approved = await house.in_state(request.id, State.APPROVED)
+        execution = house.gate._execution
+        short = replace_lease(execution, timedelta(milliseconds=1))
+        await execution.begin(approved)
+        execution.release(approved)
+        short()
+        async with asyncio.timeout(5):
+            while (await house.desk.store.request("default", request.id)).state is not State.UNKNOWN:
+                await sweep(house.desk.store, "default")
+        task.cancel()
+        return request.id
+
+    ids = {what: await lost(what) for what in happened}
+    async with house.gate.worker():
+        await house.in_state(ids["yes"], State.DONE)
+        await house.in_state(ids["no"], State.FAILED)
+    assert (await house.desk.store.request("default", ids["unclear"])).state is State.UNKNOWN
+    await house.inbox.reconcile(house.me, ids["unclear"], Finding.DONE, "looked at the shop")
+    await house.in_state(ids["unclear"], State.DONE)
+
+
+def replace_lease(execution, lease):
+    before, execution.lease = execution.lease, lease
+
+    def back():
+        execution.lease = before
+
+    return back
+
+
+async def test_waiting_ends_by_itself_when_the_ladder_ends(house):
+    await house.policy("rules: [{name: quick, actions: ['delete_*'], gate: hard, limit: 1s}]")
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> None:
+        raise AssertionError("ran on silence")
+
+    with pytest.raises(assent.Denied, match="nobody decided") as denied:
+        await delete_files(["a"])
+    assert denied.value.state == "expired"
+
+
+async def test_escalation_widens_the_circle(house):
+    await house.policy(
+        """
+people:
+  root: {os_users: [root], roles: [dev]}
+  ann: {roles: [manager], os_users: [ann]}
+self_review: allow
+rules:
+  - name: escalated
+    actions: ["delete_*"]
+    gate: hard
+    reviewers: [root]
+    ladder: [{after: 1s, tell: ["role:manager"]}]
+    limit: 1h
+"""
+    )
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> str:
+        return "ran"
+
+    call = house.start(delete_files(["a"]))
+    (request,) = await house.waiting()
+    ann = Principal("ann")
+    with pytest.raises(NotAllowed):
+        await house.inbox.approve(ann, request.id)
+    async with asyncio.timeout(10):
+        while not (await house.desk.store.request("default", request.id)).told:
+            await asyncio.sleep(0.02)
+    await house.inbox.approve(ann, request.id)
+    assert await call == "ran"
+
+
+async def test_a_soft_gate_proceeds_only_after_somebody_saw_it(house):
+    await house.policy("rules: [{name: soft, actions: ['tag_*'], gate: soft, window: 1s}]")
+
+    @house.gate.guard(reversible=True, reach="service")
+    async def tag_record(record: str) -> str:
+        return record
+
+    call = house.start(tag_record("r"))
+    (request,) = await house.waiting()
+    assert request.ends_at is None
+    await house.inbox.seen(house.me, request.id)
+    assert await call == "r"
+    assert (await house.desk.store.request("default", request.id)).word == "silence"
+
+
+async def test_now_is_the_databases(house):
+    here = datetime.now(UTC)
+    assert abs((await house.desk.store.now()) - here) < timedelta(minutes=1)
