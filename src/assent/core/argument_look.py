@@ -22,7 +22,7 @@ from assent.core.place_text import (
 from assent.core.secret_text import holds_secret, is_secret_key
 
 MOST_VALUES = 5_000
-MOST_TEXT = 200_000
+MOST_TEXT = 120_000
 HEAD = TAIL = 20_000
 _NUMBERS = (int, float)
 _LISTS = (list, tuple)
@@ -46,9 +46,9 @@ class Look:
         self.amounts: list[Money] = []
 
     @property
-    def found_nothing(self) -> bool:
-        """No attribute was set beyond those that every look starts with."""
-        return len(self.__dict__) == 3 and not self.found and not self.amounts
+    def is_plain(self) -> bool:
+        """Nothing was measured or flagged: no attribute was set beyond those that every look starts with."""
+        return len(self.__dict__) == 3 and not self.amounts
 
     def note(self, what: str, found: Iterable[str]) -> None:
         known = self.found.get(what)

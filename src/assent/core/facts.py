@@ -76,7 +76,7 @@ def facts_of(
         _by_format(look, args, schema)
     if not look.environment and not _PLACES.isdisjoint(parts.tokens):
         look.environment = environment_in(" ".join(parts.tokens))
-    if look.found_nothing:
+    if look.is_plain and not look.found:
         return ()
     return tuple(_told(look, parts, _plain_domains(tuple(domains)) if domains else ()))
 
@@ -99,8 +99,12 @@ def _by_format(look: Look, args: Mapping[str, Json], schema: Mapping[str, Json])
 
 
 def _told(look: Look, name: Name, domains: tuple[str, ...]) -> list[Fact]:
+    noted = _noted(look.found, domains) if look.found else []
+    return noted if look.is_plain else [*_measured(look, name), *noted, *_flagged(look)]
+
+
+def _measured(look: Look, name: Name) -> list[Fact]:
     facts: list[Fact] = []
-    found = look.found
     if look.count:
         noun = _counted_noun(look.count_key, name.nouns)
         says = f"1 {noun}" if look.count == 1 else f"{look.count:,} {_plural(noun)}"
@@ -112,8 +116,11 @@ def _told(look: Look, name: Name, domains: tuple[str, ...]) -> list[Fact]:
     if look.environment:
         production = look.environment == "production"
         facts.append(Fact("environment", look.environment, f"in {look.environment}", hurts=production))
-    if found:
-        facts += _noted(found, domains)
+    return facts
+
+
+def _flagged(look: Look) -> list[Fact]:
+    facts: list[Fact] = []
     if look.sudo:
         facts.append(Fact("sudo", True, "with the rights of an administrator", hurts=True))
     if look.to_shell:
