@@ -213,8 +213,7 @@ def _amounts(look: Look) -> list[Fact]:
 
 def _recipients(recipients: tuple[str, ...], domains: tuple[str, ...]) -> list[Fact]:
     facts = [Fact("recipients", list(recipients), f"to {_joined(recipients)}")]
-    outside = sum(is_outside(recipient, domains) for recipient in recipients) if domains else 0
-    if outside:
+    if domains and (outside := len([whom for whom in recipients if is_outside(whom, domains)])):
         ours = domains[0] if len(domains) == 1 else "our domains"
         whom = "the recipient is" if len(recipients) == 1 else f"{outside} of {len(recipients)} recipients are"
         facts.append(Fact("external", outside, f"{whom} outside {ours}", hurts=True))
@@ -229,6 +228,8 @@ def _paths(paths: Mapping[str, tuple[str, ...]]) -> Fact:
 
 
 def _joined(parts: Collection[str]) -> str:
+    if len(parts) == 1:
+        return next(iter(parts))[:120]
     shown = ", ".join([part[:120] for part in islice(parts, 5)])
     return shown if len(parts) <= 5 else f"{shown} and {len(parts) - 5:,} more"
 
