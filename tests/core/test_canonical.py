@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.canonical import MAX_BYTES, MAX_DEPTH, canonical, digest, restore
+from assent.core.canonical import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    _written_at_once,
+    _written_with_care,
+    canonical,
+    digest,
+    restore,
+)
 from assent.errors import InvalidArguments
 
 text = st.text(st.characters(exclude_categories=("Cs",)))
@@ -23,6 +31,16 @@ values = st.recursive(
 def test_what_is_written_can_be_read_back_and_writes_the_same_again(value):
     once = canonical(value)
     assert canonical(restore(once)) == once
+
+
+@given(values)
+def test_the_short_way_writes_what_the_careful_way_writes(value):
+    assert _written_at_once(value) in ("", _written_with_care(value))
+
+
+def test_every_character_is_written_alike_on_both_ways():
+    everything = {"text": "".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000)]))}
+    assert _written_at_once(everything) == _written_with_care(everything)
 
 
 @given(values)
@@ -89,7 +107,7 @@ def test_enumerations_and_tuples_are_written_as_what_they_hold():
 @pytest.mark.parametrize(
     "value",
     [float("nan"), float("inf"), object(), {1: 2}, b"bytes", {"a": {1, 2}}, "\ud800", {"\udfff": 1}, Decimal("NaN")],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_json_cannot_carry_is_refused_with_a_remedy(value):
     with pytest.raises(InvalidArguments, match=r"pass|use"):

@@ -8,9 +8,12 @@ pretend to be a tag.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from assent.core.action import Json
 from assent.errors import InvalidArguments
@@ -19,15 +22,14 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 _SAFE_INTEGER = 1 << 53
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+_encode_simple = msgspec.json.Encoder(order="sorted").encode
+_decode_simple = msgspec.json.Decoder().decode
+_long_number = re.compile(r"[0-9]{16}").search
 
 
 def canonical(value: Json) -> str:
     """The canonical JSON text of `value`; equal values give equal text, and nothing is lost on the way."""
-    unusual: list[bool] = []
-    plain = _plain(value, 0, unusual)
-    # json's C encoder calls float.__repr__ and would skip ours, and sorts by code point where RFC 8785
-    # sorts by UTF-16 unit; both matter only where the walk met such a number or key.
-    text = _encode_slowly(plain) if unusual else _encode(plain)
+    text = _written_at_once(value) or _written_with_care(value)
     if len(text) > MAX_BYTES // 4 and len(text.encode()) > MAX_BYTES:
         raise InvalidArguments(
             f"arguments are larger than {MAX_BYTES // 1024} KiB as JSON; pass a path or a reference "
@@ -38,6 +40,11 @@ def canonical(value: Json) -> str:
 
 def restore(text: str) -> Json:
     """The value that `canonical` wrote, with tagged numbers turned back into numbers."""
+    if '"$' not in text and _long_number(text) is None:
+        try:
+            return _decode_simple(text)
+        except (msgspec.MsgspecError, UnicodeEncodeError):
+            pass  # What is wrong with it is said below.
     return _untag(json.loads(text, parse_int=_integer))
 
 
@@ -48,6 +55,52 @@ def digest(*parts: str) -> str:
         data = part.encode()
         hasher.update(len(data).to_bytes(8, "big") + data)
     return hasher.hexdigest()
+
+
+def _written_at_once(value: Any) -> str:
+    """The text of a value that any encoder writes canonically, as most are; nothing if it takes more care."""
+    if not _is_simple(value, 0):
+        return ""
+    try:
+        return _encode_simple(value).decode()
+    except UnicodeEncodeError:
+        return ""
+
+
+def _is_simple(value: Any, depth: int) -> bool:
+    """Strings, small integers, truth values and nulls, under keys that need neither a tag nor UTF-16 to be sorted."""
+    kind = type(value)
+    if kind is dict:
+        try:
+            keys = "".join(value)
+        except TypeError:
+            return False
+        if "$" in keys or not keys.isascii():
+            return False
+        value = value.values()
+    elif kind is not list:
+        return kind is str or value is None or kind is bool or (kind is int and _fits(value))
+    if depth >= MAX_DEPTH:
+        return False
+    for item in value:
+        kind = type(item)
+        if kind is str or item is None or kind is bool or (kind is int and _fits(item)):
+            continue
+        if (kind is not dict and kind is not list) or not _is_simple(item, depth + 1):
+            return False
+    return True
+
+
+def _fits(number: int) -> bool:
+    return -_SAFE_INTEGER <= number <= _SAFE_INTEGER
+
+
+def _written_with_care(value: Any) -> str:
+    unusual: list[bool] = []
+    plain = _plain(value, 0, unusual)
+    # json's C encoder calls float.__repr__ and would skip ours, and sorts by code point where RFC 8785
+    # sorts by UTF-16 unit; both matter only where the walk met such a number or key.
+    return _encode_slowly(plain) if unusual else _encode(plain)
 
 
 def _plain(value: Any, depth: int, unusual: list[bool]) -> Any:
