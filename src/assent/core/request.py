@@ -73,6 +73,8 @@ class Option:
     label: str
     consequence: str
     candidate: Candidate | None
+    can_undo: bool = False
+    idempotent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,22 @@ class Request:
     @property
     def workspace(self) -> str:
         return self.ask.workspace
+
+    @property
+    def can_undo(self) -> bool:
+        """What runs or ran has a way back."""
+        return self._means.can_undo
+
+    @property
+    def is_idempotent(self) -> bool:
+        """What runs or ran may be run again with the same key."""
+        return self._means.idempotent
+
+    @property
+    def _means(self) -> "Ask | Option":
+        """Where the running action is described: an option may have named another one than was asked for."""
+        instead = self.chosen is not None and self.candidate.action.name != self.ask.candidate.action.name
+        return self.ask.options[self.chosen] if instead and self.chosen is not None else self.ask
 
     @property
     def idempotency_key(self) -> str:

@@ -18,7 +18,7 @@ def begun(request: Request, event: Begin, now: datetime) -> Change:
             f"what is about to run is not what was approved as request {request.code}; propose it again",
             **named,
         )
-    if request.state is State.UNKNOWN and (not request.ask.idempotent or request.undoing):
+    if request.state is State.UNKNOWN and (not request.is_idempotent or request.undoing):
         raise PermitMismatch(
             f"the outcome of request {request.code} is unknown; `assent reconcile {request.code}` comes first",
             **named,
@@ -43,7 +43,7 @@ def finished(request: Request, now: datetime, result_text: str) -> Change:
         return moved(forgotten(undone), now, "undo.finished", request.worker, fence=request.fence)
     verdict = request.candidate.verdict
     request = replace(request, state=State.DONE, due_at=None, result_text=result_text, error="", finished_at=now)
-    if request.ask.can_undo:
+    if request.can_undo:
         until = now + verdict.undo_window
         request = replace(request, undo_until=until, due_at=until if request.sealed else None)
     if verdict.review_after and request.review is Review.NONE:
@@ -79,7 +79,7 @@ def reconciled(request: Request, event: Reconcile, now: datetime) -> Change:
 
 def undo_asked(request: Request, by: str, reason: str, now: datetime) -> Change:
     named = {"request_id": request.id, "code": request.code, "state": str(request.state)}
-    if not request.ask.can_undo:
+    if not request.can_undo:
         raise Conflict(f"request {request.code} ran {request.candidate.action.name}, which declares no undo", **named)
     if request.undo_until is None or now >= request.undo_until:
         raise Conflict(f"the time to undo request {request.code} is over; take it back by hand", **named)
