@@ -35,12 +35,12 @@ class CommandFailed(AssentError):
 
 @dataclass(frozen=True, slots=True)
 class ScriptedPerson:
-    """Decides as the plan says, and at the end takes one thing back."""
+    """Decides as the plan says, and at the end takes some of it back."""
 
     play: Play
     world: World
     plan: Mapping[str, tuple[str, ...]]
-    takes_back: str
+    takes_back: tuple[str, ...]
 
     async def decide(self, request: Request, settled: asyncio.Task[Request]) -> None:
         """The request was decided by a command."""
@@ -57,7 +57,7 @@ class ScriptedPerson:
         """What the plan takes back was taken back by a command."""
         del undo
         for request in await offers():
-            if request.candidate.action.name == self.takes_back:
+            if request.candidate.action.name in self.takes_back:
                 await self._assent("undo", request.code)
                 await self.play.undone(request.id)
 
@@ -74,14 +74,14 @@ class ScriptedPerson:
 def scripted(play: Play, world: World, seed: int) -> ScriptedPerson:
     """The careful person for odd numbers, the bold one for even ones."""
     if seed % 2:
-        return ScriptedPerson(play, world, CAREFUL, takes_back="write_file")
-    return ScriptedPerson(play, world, BOLD, takes_back="deploy")
+        return ScriptedPerson(play, world, CAREFUL, takes_back=("write_file",))
+    return ScriptedPerson(play, world, BOLD, takes_back=("deploy",))
 
 
 def program() -> list[str]:
     """The command `assent` of this installation."""
     installed = Path(sys.executable).with_name("assent")
-    return [str(installed)] if installed.exists() else [sys.executable, "-c", "from assent.cli import main; main()"]
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "assent"]
 
 
 def typed() -> str:

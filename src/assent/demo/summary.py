@@ -159,6 +159,4 @@ def _tell_next(stage: Stage, summary: Summary, kept: bool, command: str) -> None
         stage.say(f"The folder is kept: cd {summary.folder} && {command} log", indent=3)
     else:
         stage.say(f"The folder {summary.folder} is removed now; --keep keeps it, database and all.", indent=3)
-    stage.say(
-        "   Guard a function of your own: README.md shows it in fifteen lines. How this demo works: docs/demo.md."
-    )
+    stage.say("Guard a function of your own: README.md shows how. How this demo works: docs/demo.md.", indent=3)
