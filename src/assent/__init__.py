@@ -1,6 +1,7 @@
 """Assent: the human checkpoint for AI agents. Agents act. Humans assent."""
 
 from assent.assemble import open
+from assent.blocking import BlockingGate
 from assent.core.action import Declaration, Effect, Fact, Reach, Risk
 from assent.engine.execution import Done, idempotency_key
 from assent.engine.gate import Gate, Proposal
@@ -27,6 +28,7 @@ __all__ = [
     "ActionFailed",
     "AlreadyDecided",
     "AssentError",
+    "BlockingGate",
     "Conflict",
     "Declaration",
     "Denied",

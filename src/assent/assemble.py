@@ -59,12 +59,14 @@ def open(
     }
     settings = load(given)
     portal = Portal()
+    store, keys = store_for(settings), keys_for(settings)
     gate = Gate(
-        store_for(settings),
-        keys_for(settings),
+        store,
+        keys,
         workspace=settings.workspace,
         agent=settings.agent,
         portal=portal,
+        notary=Notary(store, keys, settings.workspace),
         lease=lease,
     )
     portal.run(_begin(gate, settings))

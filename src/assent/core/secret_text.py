@@ -105,18 +105,3 @@ def _path(trail: "_Trail") -> Path:
         trail, part = trail
         parts.append(part)
     return tuple(reversed(parts))
-
-
-def secret_parts(args: Mapping[str, Json]) -> tuple[str, ...]:
-    """Every secret in `args` as text, longest first: a whole field made for one, or just the part shaped like one."""
-    found: set[str] = set()
-    for path in secrets_in(args):
-        value: Json = args
-        for part in path:
-            value = value[part]
-        key = next((part for part in reversed(path) if isinstance(part, str)), "")
-        if is_secret_key(key, value):
-            found.add(value)
-        else:
-            found.update(match.group() for match in _SHAPES.finditer(value))
-    return tuple(sorted(found, key=len, reverse=True))

@@ -20,7 +20,7 @@ from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement
-from assent.engine.sealing import sealed
+from assent.engine.sealing import redacted, sealed
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Hub
 from assent.errors import (
@@ -143,8 +143,9 @@ class Calls:
         """
         request_id = str(uuid7())
         clean, secret = sealed(self._vault, request_id, prepared.args, prepared.tool.secret)
-        if secret:
-            prepared = self._rejudged(replace(prepared, args=clean))
+        context = self._discreet(prepared)
+        if secret or context is not prepared.context:
+            prepared = self._rejudged(replace(prepared, args=clean, context=context))
         signature = prepared.tool.signature
         if signature is not None and not secret and not signature.same_after_round_trip(clean):
             raise InvalidArguments(
@@ -158,6 +159,15 @@ class Calls:
         except GrantSpent as gone:
             without = self._rejudged(prepared, without=gone.grant_id)
             return await self._opened(without, request_id, secret, start), True
+
+    def _discreet(self, prepared: Prepared) -> Context:
+        """What the agent says, without the secrets that it passes or that it blurts out."""
+        said = {"why": prepared.context.why, "goal": prepared.context.goal, "alt": list(prepared.context.alternatives)}
+        passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
+        clean = redacted(self._vault, said, passed)
+        if clean == said:
+            return prepared.context
+        return replace(prepared.context, why=clean["why"], goal=clean["goal"], alternatives=tuple(clean["alt"]))
 
     def _rejudged(self, prepared: Prepared, without: str = "") -> Prepared:
         action, assessment, verdict = self.judgement.judged(

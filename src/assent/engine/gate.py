@@ -1,12 +1,15 @@
 """The agent's side: guard functions, propose calls, ask questions, hear outcomes. There is no method that decides."""
 
+import asyncio
 import inspect
+import logging
 import os
 import pwd
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,14 +25,20 @@ from assent.engine.calls import Calls, Prepared, claims, new_code, refusal
 from assent.engine.execution import LEASE, Execution
 from assent.engine.guard import CONTEXT, Guarded, guarded
 from assent.engine.judgement import Context, Judgement
+from assent.engine.notary import Notary
 from assent.engine.portal import Portal
 from assent.engine.sealing import unsealed
 from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
-from assent.errors import AlreadyDecided, GuardError, NotFound, Parked
+from assent.errors import AlreadyDecided, AssentError, GuardError, NotFound, Parked
 from assent.ports import Store, Vault
+
+log = logging.getLogger("assent.gate")
+
+SEAL_SECONDS = 60.0
+"""How often a gate that may sign puts the log below a new checkpoint; it also does when it closes."""
 
 _MISSING: Any = object()
 
@@ -103,9 +112,12 @@ class Gate:
         lease: timedelta = LEASE,
         asked_by: str | None = None,
         portal: Portal | None = None,
+        notary: Notary | None = None,
     ) -> None:
         self._store, self._vault, self._workspace = store, vault, workspace
         self._portal = portal or Portal()
+        self._notary = notary
+        self._sealing: Future[None] | None = None
         self._tools: dict[str, Tool] = {}
         self._context = Context(agent=agent)
         self._hub = Hub(store, workspace)
@@ -121,6 +133,11 @@ class Gate:
         return self._store
 
     @property
+    def portal(self) -> Portal:
+        """The background loop on which code without asyncio waits."""
+        return self._portal
+
+    @property
     def workspace(self) -> str:
         return self._workspace
 
@@ -130,17 +147,34 @@ class Gate:
         return self._judgement.policy
 
     async def start(self) -> None:
-        """The policy is loaded and changes to it are heard."""
+        """The policy is loaded, changes to it are heard, and the log is sealed from time to time."""
         await self._store.open()
         await self._judgement.refresh()
         self._hub.listen(self._heard)
+        if self._notary is not None:
+            self._sealing = self._portal.submit(self._seal_now_and_then(self._notary))
 
     async def close(self) -> None:
-        """Nothing is held open; everything acknowledged is durable."""
+        """Nothing is held open; everything acknowledged is durable, and sealed where there is a key to sign with."""
+        if self._sealing is not None:
+            self._sealing.cancel()
         self._execution.close()
         self._hub.stop()
         await self._store.flush()
+        if self._notary is not None:
+            with suppress(AssentError):
+                await self._notary.seal()
         await self._store.close()
+        if asyncio.get_running_loop() is not self._portal.loop:
+            self._portal.close()
+
+    async def _seal_now_and_then(self, notary: Notary) -> None:
+        while True:
+            await asyncio.sleep(SEAL_SECONDS)
+            try:
+                await notary.seal()
+            except AssentError as problem:
+                log.warning("the log could not be sealed: %s", problem)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or any(key.startswith(("policy:", "grant:")) for key in changed):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assent.core.action import Json
-from assent.core.secret_text import secret_parts
+from assent.core.secret_text import secret_texts
 from assent.ports import Vault
 
 
@@ -17,7 +17,7 @@ def sealed(
     for name in declared:
         if clean.get(name) is not None:
             clean[name] = _replaced(vault, context, clean[name], found)
-    for text in secret_parts(clean):
+    for text in secret_texts(clean):
         clean = _without(clean, text, _placeholder(vault, context, text, found))
     return clean, found
 
@@ -40,7 +40,7 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
 
 def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Json:
     """`value` without secrets, for records that nobody needs to turn back."""
-    for text in {*known, *secret_parts({"value": value})}:
+    for text in {*known, *secret_texts({"value": value})}:
         if text:
             value = _without(value, text, f"⟨secret {vault.fingerprint(text)[:12]}⟩")
     return value

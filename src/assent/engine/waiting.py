@@ -95,4 +95,6 @@ class Hub:
                 return
             span = min(span, left)
         with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), span)
+            # Not `wait_for`: in Python 3.11 it can swallow a cancellation that comes with the notice.
+            async with asyncio.timeout(span):
+                await event.wait()

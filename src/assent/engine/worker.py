@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 
 from assent.core.request import Request, State
@@ -72,10 +73,9 @@ class Worker:
                 except AssentError as problem:
                     log.warning("the worker could not work: %s", problem)
                     pause = 1.0
-                try:
-                    await asyncio.wait_for(wake.wait(), pause)
-                except TimeoutError:
-                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await wake.wait()
         finally:
             leave()
 

@@ -1,0 +1,5 @@
+"""`python -m assent` is the `assent` command."""
+
+from assent.cli import main
+
+main()

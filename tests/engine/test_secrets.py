@@ -1,0 +1,91 @@
+"""Seeded secrets are searched for in every place that keeps or shows something; none is found."""
+
+import random
+import string
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+import assent
+from assent.core.request import State
+from assent.ports import Filter
+
+
+def seeded(number: int) -> list[str]:
+    """Secrets of the shapes that are detected without being declared."""
+    dice = random.Random(number)
+    letters = string.ascii_letters + string.digits
+
+    def some(length: int) -> str:
+        return "".join(dice.choice(letters) for _ in range(length))
+
+    return [
+        f"ghp_{some(36)}",
+        f"AKIA{''.join(dice.choice(string.ascii_uppercase + string.digits) for _ in range(16))}",
+        f"sk_live_{some(24)}",
+        f"xoxb-{some(24)}",
+        f"postgres://app:{some(16)}@db/app",
+        f"-----BEGIN PRIVATE KEY-----\n{some(64)}\n-----END PRIVATE KEY-----",
+    ]
+
+
+@pytest.mark.parametrize("round_", range(3))
+async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(house, tmp_path, round_):
+    if not house.database.startswith("/"):
+        pytest.skip("files are searched byte by byte; the other store keeps the same rows")
+    declared = f"declared-{random.Random(round_).randrange(10**12)}"
+    secrets = seeded(round_)
+
+    @house.gate.guard(reversible=False)
+    async def set_up(
+        note: str, nested: dict[str, Any], password: str, key: Annotated[str, assent.Secret]
+    ) -> dict[str, str]:
+        assert key == declared
+        assert nested["list"][0] == secrets[1]
+        return {"echo": f"{key} {note}", "found": secrets[2]}
+
+    @house.gate.guard(reversible=False)
+    async def set_up_badly(note: str, key: Annotated[str, assent.Secret]) -> None:
+        raise RuntimeError(f"could not use {key} nor {secrets[3]} in {note}")
+
+    said = {"why": f"because {secrets[4]} and {declared}", "goal": secrets[5], "alternatives": [secrets[0]]}
+    nested = {"list": [secrets[1], {"deep": secrets[5]}]}
+    good = house.start(set_up.with_(**said)(f"use {secrets[0]} now", nested, secrets[4], declared))
+    (request,) = await house.waiting()
+    brief = await house.inbox.brief(request.id)
+    await house.inbox.approve(house.me, request.id, confirm=brief.phrase)
+    assert declared in (await good)["echo"]
+    bad = house.start(set_up_badly.with_(**said)(f"use {secrets[0]} now", declared))
+    (request,) = await house.waiting()
+    await house.inbox.approve(house.me, request.id, confirm=(await house.inbox.brief(request.id)).phrase)
+    with pytest.raises(RuntimeError):
+        await bad
+    denied = house.start(set_up_badly(secrets[2], declared))
+    (request,) = await house.waiting()
+    await house.inbox.deny(house.me, request.id, "no")
+    with pytest.raises(assent.Denied):
+        await denied
+
+    await house.desk.notary.seal()
+    export = tmp_path / "export.jsonl"
+    with export.open("w") as out:
+        await house.desk.notary.export(out.write)
+    ended = (await house.inbox.page(Filter(states=(State.DONE, State.FAILED, State.DENIED)))).requests
+    assert len(ended) == 3
+    shown = "".join(
+        subprocess.run(
+            [sys.executable, "-m", "assent", "--database", house.database, *words],
+            capture_output=True, text=True, check=False,
+        ).stdout
+        for words in (["log", "--json"], *(["show", r.code, "--json"] for r in ended), *(["show", r.code] for r in ended))
+    )  # fmt: skip
+    assert ended[0].code in shown
+    places = {"screen": shown, "export": export.read_text(), "briefing": repr(brief)}
+    for file in Path(house.database).parent.glob("assent.db*"):
+        places[file.name] = file.read_bytes().decode("latin-1")
+    needles = [declared, *(part for secret in secrets for part in [secret.split("\n")[1] if "\n" in secret else secret])]
+    found = [(place, needle) for place, text in places.items() for needle in needles if needle in text]
+    assert found == []
