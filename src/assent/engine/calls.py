@@ -331,9 +331,7 @@ class Calls:
         """What an ended request means to the caller: its result, or the error that says why there is none."""
         match request.state:
             case State.DONE | State.UNDO_ASKED | State.UNDOING | State.UNDONE:
-                value = restore(request.result_text) if request.result_text else None
-                returns = tool.signature.returns if tool.signature is not None else None
-                return value if returns is None else returns.validate_python(value)
+                return _result(request, tool)
             case State.FAILED:
                 raise ActionFailed(
                     f"request {request.code} ran and failed",
@@ -385,6 +383,19 @@ def refusal(request: Request) -> Denied:
         f"{what}: {request.reason}. {next_step}",
         request_id=request.id, code=request.code, reason=request.reason, next_step=next_step, state=str(request.state),
     )  # fmt: skip
+
+
+def _result(request: Request, tool: Tool) -> Any:
+    """What came back, in the function's own type; `None` where somebody found it done and nobody saw its result."""
+    if not request.result_text:
+        return None
+    value = restore(request.result_text)
+    returns = tool.signature.returns if tool.signature is not None else None
+    try:
+        return value if returns is None else returns.validate_python(value)
+    except ValueError:
+        # A secret was cut out of it, or it could not be written as JSON: what was kept is all there is.
+        return value
 
 
 def claims(context: Context) -> dict[str, Json]:

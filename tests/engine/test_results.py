@@ -1,0 +1,42 @@
+"""What a caller gets that comes back for a result: the result, or what is left of it; never an error of ours."""
+
+from datetime import timedelta
+
+import assent
+from assent.core.request import State
+from assent.ports import Filter
+
+
+class Handle:
+    """Something that cannot be written as JSON."""
+
+
+async def test_a_result_that_nobody_saw_is_none_also_for_a_typed_function(house):
+    gate = house.another_gate(lease=timedelta(seconds=0.05))
+
+    @gate.guard(name="send", risk="risky", detached=True, patience=0, verify=lambda done: True)
+    async def send(to: str) -> str:
+        return to
+
+    call = send.with_(run="r", key="1")
+    try:
+        await call("ana")
+    except assent.Parked as parked:
+        request = await house.desk.store.request("default", parked.request_id)
+    await gate._execution.begin(request)
+    gate._execution.release(request)
+    async with gate.worker():
+        await house.in_state(request.id, State.DONE)
+    assert await call("ana") is None
+
+
+async def test_a_result_that_could_not_be_kept_is_told_as_it_was_kept(house):
+    @house.gate.guard(risk="risky")
+    async def open_account(name: str) -> int:
+        return Handle()  # type: ignore[return-value]
+
+    call = open_account.with_(run="r", key="1")
+    await call("ana")
+    (request,) = (await house.inbox.page(Filter(states=(State.DONE,)))).requests
+    assert request.result_text == '{"unserializable":"Handle"}'
+    assert await call("ana") == {"unserializable": "Handle"}
