@@ -10,7 +10,7 @@ class AssentError(Exception):
     """The root of all of them."""
 
 
-class Parked(BaseException):  # noqa: N818
+class Parked(BaseException):
     """The action waits for a person; the caller should stop here and come back.
 
     A `BaseException`, so that an `except Exception` in an agent loop cannot swallow the pause.

@@ -294,7 +294,9 @@ def test_a_permit_that_was_not_used_in_time_expires():
     assert after.state is State.EXPIRED
 
 
-@pytest.mark.parametrize(("finding", "state"), [(Finding.DONE, State.DONE), (Finding.FAILED, State.FAILED), (Finding.RETRY, State.APPROVED)])
+@pytest.mark.parametrize(
+    ("finding", "state"), [(Finding.DONE, State.DONE), (Finding.FAILED, State.FAILED), (Finding.RETRY, State.APPROVED)]
+)
 def test_a_person_settles_an_unknown_outcome(finding, state):
     unknown = move(running(), Overdue(), NOON + LEASE)
     assert move(unknown, Reconcile(finding, "alice")).state is state

@@ -3,7 +3,7 @@
 import json
 import struct
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 
 import pytest
 from hypothesis import given
@@ -92,7 +92,7 @@ def test_an_argument_cannot_pretend_to_be_a_tag():
     assert canonical(forged) != canonical({"amount": 5})
 
 
-class Colour(str, Enum):
+class Colour(StrEnum):
     RED = "red"
 
 

@@ -19,7 +19,10 @@ def test_no_control_format_or_invisible_character_survives(text):
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("char", ["\x1b", "\u202e", "\u200b", "\ufeff", "\u2066", "\x00", "\x9b", "\u2028", "\u3164", "\ufe0f", "\u00a0", "\u00ad"])
+@pytest.mark.parametrize(
+    "char",
+    ["\x1b", "\u202e", "\u200b", "\ufeff", "\u2066", "\x00", "\x9b", "\u2028", "\u3164", "\ufe0f", "\u00a0", "\u00ad"],
+)
 def test_each_hiding_character_is_spelled_out(char):
     assert visible(f"a{char}b") == f"a⟨U+{ord(char):04X}⟩b"
 
@@ -58,6 +61,8 @@ def test_a_long_value_cannot_push_the_end_out_of_sight(name, args):
     assert len(shortened("x" * 500, 120)) == 120
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (40, "40 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172800, "2 days")])
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (40, "40 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172800, "2 days")]
+)
 def test_spans_are_said_as_people_say_them(seconds, said):
     assert span(timedelta(seconds=seconds)) == said

@@ -14,7 +14,16 @@ LEASE = timedelta(seconds=60)
 
 
 def candidate(
-    gate=GateKind.HARD, *, args=None, reversible=False, known=True, quorum=Quorum(), ladder=Ladder(), reviewers=(), facts=(), **verdict
+    gate=GateKind.HARD,
+    *,
+    args=None,
+    reversible=False,
+    known=True,
+    quorum=Quorum(),
+    ladder=Ladder(),
+    reviewers=(),
+    facts=(),
+    **verdict,
 ) -> Candidate:
     args = {"files": ["a", "b"]} if args is None else args
     effect = Effect(reversible, Reach.LOCAL)

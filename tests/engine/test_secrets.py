@@ -86,6 +86,9 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
     places = {"screen": shown, "export": export.read_text(), "briefing": repr(brief)}
     for file in Path(house.database).parent.glob("assent.db*"):
         places[file.name] = file.read_bytes().decode("latin-1")
-    needles = [declared, *(part for secret in secrets for part in [secret.split("\n")[1] if "\n" in secret else secret])]
+    needles = [
+        declared,
+        *(part for secret in secrets for part in [secret.split("\n")[1] if "\n" in secret else secret]),
+    ]
     found = [(place, needle) for place, text in places.items() for needle in needles if needle in text]
     assert found == []

@@ -107,10 +107,10 @@ class Declaration:
 
     @property
     def is_empty(self) -> bool:
-        return self == _NOTHING_DECLARED
+        return self == NOTHING_DECLARED
 
 
-_NOTHING_DECLARED = Declaration()
+NOTHING_DECLARED = Declaration()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Action:
     agent: str = "agent"
     description: str = ""
     schema: Mapping[str, Json] | None = None
-    declared: Declaration = _NOTHING_DECLARED
+    declared: Declaration = NOTHING_DECLARED
     trusted: bool = True
     """The operator vouches for where name, description and schema come from (own code: yes; a foreign server: no)."""
     why: str = ""

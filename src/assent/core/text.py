@@ -66,7 +66,7 @@ def template_fields(template: str) -> tuple[str, ...]:
 
 
 def render(template: str, args: Mapping[str, Json], facts: Sequence[Fact] = ()) -> str:
-    """The template with arguments filled in as inert, shortened text. `{to.count}` counts; `{facts.amount}` reads a fact."""
+    """The template with arguments filled in as inert, shortened text: `{to.count}` counts, `{facts.x}` is a fact."""
     known = {fact.name: fact.says for fact in facts}
     pieces = []
     for literal, field, _, _ in Formatter().parse(template):

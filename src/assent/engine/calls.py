@@ -129,7 +129,7 @@ class Calls:
         fired: tuple[Trigger, ...] = ()
         try:
             found = looked_up(await resolved(await asyncio.to_thread(tool.facts, prepared.args)))
-        except Exception as problem:  # whatever it is, not knowing is a reason to ask
+        except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
             says = f"the lookup of facts failed ({type(problem).__name__}), so its reach is not known"
             fired = (Trigger("lookup failed", says, GateKind.HARD),)
         judged = self.judgement.judged(tool, prepared.args, prepared.context, datetime.now(UTC), found, fired)
@@ -212,7 +212,8 @@ class Calls:
 
         grants = () if verdict.grant is None else (verdict.grant,)
         change = await self.store.transact(self.workspace, None, step, grants=grants)
-        assert change is not None and change.request is not None  # noqa: S101  the step always opens one
+        assert change is not None  # noqa: S101  the step always opens a request
+        assert change.request is not None  # noqa: S101
         if change.request.state is State.RUNNING:
             self.execution.hold(change.request)
         return change.request
@@ -231,7 +232,8 @@ class Calls:
             if existing is None:
                 raise
             return existing
-        assert change is not None and change.request is not None  # noqa: S101  the step always opens one
+        assert change is not None  # noqa: S101  the step always opens a request
+        assert change.request is not None  # noqa: S101
         return change.request
 
     async def _existing(self, known: DuplicateStep, prepared: Prepared) -> Request:

@@ -124,7 +124,7 @@ class Execution:
         self.hold(begun)
         try:
             await _called(tool.undo, self._done(tool, begun))
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001  whatever it raised is on record as the end of the undo
             return await self.fail(begun, problem)
         return await self._end(begun, Finish(begun.fence, ""))
 

@@ -138,7 +138,7 @@ _ANSWERS = ("reversible", "reach", "outside", "money", "risk")
 
 
 def stricter(first: Verdict, second: Verdict) -> Verdict:
-    """The verdict for changed bytes: `second`, judged on them, unless the first was stricter; never a smaller quorum."""
+    """The verdict for changed bytes: `second`, judged on them, unless the first is stricter; never a smaller quorum."""
     chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
     seen = {trigger.name for trigger in chosen.triggers}
     triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)

@@ -1,4 +1,4 @@
-"""Everything Assent knows about one kind of action: its schema, its words, its way back, and the function if we have it."""
+"""Everything Assent knows about one kind of action: schema, words, the way back, and the function if it is here."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from assent.core.action import Declaration, Fact, Json
+from assent.core.action import NOTHING_DECLARED, Declaration, Fact, Json
 from assent.core.classify import Profile, profile
 from assent.core.text import template_fields
 from assent.engine.signature import Signature
@@ -46,7 +46,7 @@ class Tool:
     description: str = ""
     schema: Mapping[str, Json] | None = None
     schema_text: str = ""
-    declared: Declaration = Declaration()
+    declared: Declaration = NOTHING_DECLARED
     trusted: bool = True
     says: str = ""
     options: tuple[OptionSpec, ...] | Callable[..., Any] = ()

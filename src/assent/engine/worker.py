@@ -83,18 +83,26 @@ class Worker:
         """Everything due has moved and everything runnable has a job; how long there is nothing to do."""
         await sweep(self._store, self._workspace)
         room = self._capacity - len(self._busy)
-        if room > 0:
-            for request in await self._store.runnable(self._workspace, tuple(self._tools), room + len(self._busy)):
-                if request.id not in self._busy and len(self._busy) < self._capacity and self._can(request):
-                    self._busy.add(request.id)
-                    job = asyncio.create_task(self._job(request, wake))
-                    self._jobs.add(job)
-                    job.add_done_callback(self._jobs.discard)
+        for request in await self._takeable(room) if room > 0 else ():
+            self._busy.add(request.id)
+            job = asyncio.create_task(self._job(request, wake))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
         due = await self._store.next_due(self._workspace)
         if due is None:
             return SWEEP_SECONDS
         left = (due - await self._store.now()).total_seconds()
         return min(SWEEP_SECONDS, max(0.01, left))
+
+    async def _takeable(self, room: int) -> list[Request]:
+        """The oldest requests that this process can move. Those it cannot move do not hide the ones behind them."""
+        limit = self._capacity + room
+        while True:
+            found = await self._store.runnable(self._workspace, tuple(self._tools), limit)
+            free = [request for request in found if request.id not in self._busy and self._can(request)]
+            if len(free) >= room or len(found) < limit:
+                return free[:room]
+            limit *= 4
 
     def _can(self, request: Request) -> bool:
         tool = self._tools[request.candidate.action.name]
@@ -123,7 +131,7 @@ class Worker:
         except Conflict:
             self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
             log.info("request %s was taken by another worker", request.code)
-        except Exception as problem:  # the function's own error is on record; the worker goes on
+        except Exception as problem:  # noqa: BLE001  the function's own error is on record; the worker goes on
             self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
             log.info("request %s ended in %s", request.code, type(problem).__name__)
         finally:

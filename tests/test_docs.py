@@ -1,0 +1,135 @@
+"""Docs are run: every Python block works, every command exists, and nothing public is undocumented."""
+
+import asyncio
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from assent import errors
+from assent.assemble import desk
+from assent.cli.app import app
+from assent.core.policy_file import KEYS, load_policy
+from assent.settings import Settings, load
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(*languages: str):
+    for page in PAGES:
+        for number, match in enumerate(BLOCK.finditer(page.read_text())):
+            if match.group(1) in languages:
+                yield pytest.param(match.group(2), id=f"{page.stem}-{number}")
+
+
+class Reviewer(threading.Thread):
+    """Somebody in another terminal who approves whatever comes, until told to stop."""
+
+    def __init__(self, database: Path) -> None:
+        super().__init__(daemon=True)
+        self.database, self.stopped = database, threading.Event()
+
+    def run(self) -> None:
+        asyncio.run(self.decide())
+
+    async def decide(self) -> None:
+        while not self.database.exists():
+            if self.stopped.wait(0.02):
+                return
+        table = await desk(load({"database": str(self.database)}))
+        while not self.stopped.is_set():
+            for request in (await table.inbox.page()).requests:
+                brief = await table.inbox.brief(request.id)
+                if brief.question is None:
+                    await table.inbox.approve(table.person(), request.id, confirm=brief.phrase)
+            await asyncio.sleep(0.02)
+        await table.store.close()
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_every_python_block_runs(code, tmp_path, assent_home):
+    reviewer = Reviewer(tmp_path / "assent.db")
+    reviewer.start()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path, env={**os.environ, "ASSENT_HOME": str(assent_home)},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        reviewer.stopped.set()
+        reviewer.join(10)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_every_yaml_block_is_a_policy_that_loads(text):
+    load_policy(text)
+
+
+@pytest.mark.parametrize("text", blocks("sh", "console", "shell"))
+def test_every_command_exists_with_its_options(text):
+    for line in text.splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words[:1] == ["make"]:
+            targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert words[1] in targets
+        elif words[:1] == ["assent"]:
+            _check(get_command(app), words[1:], line)
+
+
+def _check(command, words, line):
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    for position, word in enumerate(words):
+        if word.startswith("-"):
+            assert word.partition("=")[0] in options, f"{line!r} uses {word}, which {command.name} does not know"
+        elif hasattr(command, "commands") and word in command.commands:
+            _check(command.get_command(None, word), words[position + 1 :], line)
+            return
+    assert not hasattr(command, "commands") or not words or command.name in ("assent", None), line
+
+
+def documented() -> str:
+    return "\n".join(page.read_text() for page in PAGES)
+
+
+def test_every_error_setting_policy_key_and_command_is_documented():
+    text = documented()
+    raised = [name for name, each in vars(errors).items() if inspect.isclass(each) and issubclass(each, BaseException)]
+    settings = [field.name for field in fields(Settings)]
+    missing = [name for name in raised if f"`{name}`" not in text]
+    missing += [name for name in settings if f"ASSENT_{name.upper()}" not in text]
+    missing += [f"policy key {key}" for key in _policy_keys() if not re.search(rf"\b{re.escape(key)}\b", text)]
+    missing += [f"assent {path}" for path in _commands(get_command(app)) if f"assent {path}" not in text]
+    assert missing == []
+
+
+def _policy_keys():
+    return sorted({key for group in KEYS.values() for key in group} if isinstance(KEYS, dict) else set(KEYS))
+
+
+def _commands(command, path=""):
+    for name in sorted(command.commands):
+        inner = command.get_command(None, name)
+        if getattr(inner, "hidden", False):
+            continue
+        if hasattr(inner, "commands"):
+            yield from _commands(inner, f"{path}{name} ")
+        else:
+            yield f"{path}{name}"
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
