@@ -159,7 +159,8 @@ class Terminal:
             except OSError:
                 fresh = b""
             assert fresh, f"it ended before {text!r}:\n{self.seen}"
-            self.seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", fresh.decode(errors="replace"))
+            plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", fresh.decode(errors="replace"))
+            self.seen = re.sub(r"\s+", " ", self.seen + plain)  # where a line is broken does not matter
         self.seen = self.seen[self.seen.index(text) + len(text) :]
 
     def type(self, text: str) -> None:

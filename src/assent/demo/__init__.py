@@ -16,7 +16,7 @@ from shlex import quote
 from rich.console import Console
 from rich.text import Text
 
-from assent.assemble import desk
+from assent.assemble import Desk, desk, read_policy
 from assent.core.request import State
 from assent.demo.card import WIDEST
 from assent.demo.people import program, scripted, typed
@@ -24,6 +24,7 @@ from assent.demo.play import Play
 from assent.demo.stage import Left, Reviewer, Stage
 from assent.demo.summary import summed_up, tell
 from assent.demo.world import GOAL, Postbox, World, build, postbox
+from assent.engine.policies import apply_policy
 from assent.errors import AssentError
 
 __all__ = ["run"]
@@ -92,7 +93,7 @@ def _console(*, as_json: bool) -> Console:
 
 async def _performed(stage: Stage, world: World, wanted: Wanted, began: float) -> int:
     async with postbox(world) as box:
-        place = await desk(world.settings)
+        place = await _opened(world)
         elsewhere = "process" if wanted.script else "terminal"
         play = Play(stage, world, box, place, pause=wanted.pause, began=began, elsewhere=elsewhere)
         interrupts = Interrupts()
@@ -118,6 +119,15 @@ async def _performed(stage: Stage, world: World, wanted: Wanted, began: float) -
     if wanted.as_json:
         print(summary.as_json())
     return OK if summary.ok else FAILED
+
+
+async def _opened(world: World) -> Desk:
+    """A desk on a new database, under the demo's policy."""
+    place = await desk(world.settings)
+    text = read_policy(world.settings.policy)
+    await apply_policy(place.store, world.settings.workspace, text, place.person(), world.settings.policy)
+    await place.judgement.refresh()
+    return place
 
 
 class Interrupts:

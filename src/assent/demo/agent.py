@@ -262,7 +262,6 @@ class Script:
         """What the step came to: the tool's result, or `None` if it was not allowed. Never done twice."""
         if key in self._memory:
             return self._memory[key]["result"]
-        await asyncio.sleep(self._pause)
         tell("step", key=key, action=tool.name)
         try:
             result = await tool.with_(key=key).acall(*args)
@@ -274,16 +273,17 @@ class Script:
             tell("skipped", key=key, action=tool.name, reason=denied.reason, next=denied.next_step, state=denied.state)
             if denied.next_step.startswith("Stop the whole run"):
                 raise StoppedByPerson from None
+            await asyncio.sleep(self._pause)
             return None
         self.remember(key, result["did"], result, ran=True)
         tell("ran", key=key, action=tool.name, did=result["did"])
+        await asyncio.sleep(self._pause)
         return result
 
     async def ask_for_release(self) -> str | None:
         """The release to deploy, as a person said or, if nobody does, as the agent guesses."""
         key = "release"
         if key not in self._memory:
-            await asyncio.sleep(self._pause)
             tell("step", key=key, action="question")
             choices = RELEASES[1:]
             try:
@@ -298,6 +298,7 @@ class Script:
             self._memory[key] = {"result": answer, "ran": True}
             self.save()
             tell("ran", key=key, action="question", did=f"answer: {answer}")
+            await asyncio.sleep(self._pause)
         release: str | None = self._memory[key]["result"]
         return release
 

@@ -1,7 +1,5 @@
 """A waiting request as a compact card, drawn from its briefing and from nothing else."""
 
-from collections.abc import Mapping
-
 from rich.box import ROUNDED
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -58,8 +56,8 @@ def _parts(briefing: Briefing, is_question: bool) -> list[RenderableType | None]
         *(Text(plain(warning), "bold red") for warning in briefing.warnings),
         Text(),
         Text("Why you are asked", "dim"),
-        *(Padding(Text(f"- {plain(reason)}"), (0, 0, 0, 1)) for reason in briefing.why),
-        _claims(briefing.claims),
+        *(Padding(Text(f"- {_sentence(plain(reason))}"), (0, 0, 0, 1)) for reason in briefing.why),
+        _claims(briefing),
         Text(),
         *(
             [Text("What you can do", "dim")]
@@ -91,16 +89,17 @@ def _is_many(value: Json) -> bool:
     return isinstance(value, list) and len(value) > 2
 
 
-def _claims(claims: Mapping[str, Json]) -> RenderableType | None:
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _claims(briefing: Briefing) -> RenderableType | None:
     """The agent's own words, marked as such."""
-    if not claims.get("why"):
+    why = briefing.claims.get("why")
+    if not why:
         return None
-    sure = claims.get("confidence")
-    how_sure = f" It is {sure:.0%} sure." if isinstance(sure, float) else ""
-    line = Text.assemble(
-        ("The agent says: ", "dim"), (f"“{plain(shortened(str(claims['why']), 300))}”", "italic"), (how_sure, "dim")
-    )
-    return Padding(line, (0, 0, 0, 1))
+    said = (f"“{plain(shortened(str(why), 300))}”", "italic")
+    return Padding(Text.assemble(("The agent says: ", "dim"), said), (0, 0, 0, 1))
 
 
 def _option(option: OptionLine) -> RenderableType:
