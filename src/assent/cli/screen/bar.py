@@ -1,0 +1,193 @@
+"""The edges of the screen: header, views, and the bar that says which keys do what, and why one does nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+
+from assent.cli.screen.card import Shown
+from assent.cli.screen.lines import DASH, Piece, cut, flow, inert, line, spread
+from assent.cli.screen.live import View
+from assent.cli.screen.look import PLAIN, Look
+from assent.core.request import Kind, Review, State
+
+Spot = tuple[int, int, int, str]
+"""A place that acts like a key when clicked: line, first and last column, key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something that can be done now, and its key."""
+
+    key: str
+    label: str
+    on: bool = True
+    harsh: bool = False
+
+
+def deeds(shown: Shown | None) -> list[Deed]:
+    """What can be done with what is shown, the most likely first."""
+    if shown is None:
+        return []
+    brief = shown.brief
+    if shown.why_not and brief.state is State.PENDING:
+        return []
+    if brief.state is State.UNKNOWN:
+        return [Deed("r", "Say what became of it")]
+    if brief.state is not State.PENDING:
+        look = [Deed("a", "Accept"), Deed("f", "Flag", harsh=True)] if brief.review is Review.OPEN else []
+        return [*look, *([Deed("u", "Undo")] if brief.undo_until is not None else [])]
+    if brief.question is not None:
+        count = min(9, len(brief.question.choices))
+        pick = [Deed(f"1{DASH}{count}" if count > 1 else "1", "Answer")] if count else []
+        return [*pick, Deed("a", "All answers" if count else "Answer"), Deed("d", "Deny", harsh=True)]
+    may = not shown.hides
+    count = min(9, len(brief.options))
+    first = [Deed(f"1{DASH}{count}" if count > 1 else "1", "Choose"), Deed("a", "As asked", may)] if count else []
+    first = first or [Deed("a", "Approve", may)]
+    return [*first, Deed("m", "Modify"), Deed("s", "Send back"), Deed("d", "Deny", harsh=True)]
+
+
+def bar(shown: Shown | None, note: Piece | None, width: int, look: Look) -> tuple[list[Strip], list[Spot]]:
+    """What is going on, in a line, and under it the keys; never fewer keys than there are deeds."""
+    told: Piece = note or _standing(shown, look)
+    opens = [Deed("e", "Open")] if shown is not None and shown.hides else []
+    more = [Deed("e", "Open/fold"), Deed("J", "JSON")] if shown is not None and not opens else []
+    ends = [Deed("?", "Keys"), Deed("q", "Quit")]
+    must = [*opens, *deeds(shown)]
+    room = width - _width(must)
+    for extra in (ends, more):
+        if _width(extra) <= room:
+            room -= _width(extra)
+        else:
+            extra[:] = [Deed("?", "")] if extra is ends else []
+    rows: list[list[Piece]] = [[]]
+    spots: list[Spot] = []
+    x = 0
+    for deed in (*must, *more):
+        length = _width([deed])
+        if x and x + length > width - (_width(ends) if len(rows) == 1 else 0):
+            rows.append([])
+            x = 0
+        rows[-1] += _deed(deed, look)
+        if deed.on and len(deed.key) == 1:
+            spots.append((len(rows), x, x + length - 2, deed.key))
+        x += length
+    right = [piece for deed in ends for piece in _deed(deed, look)]
+    keys = [spread(rows[0], right, width), *(line(*row) for row in rows[1:])]
+    return [line((cut(told[0], width), told[1])), *keys], spots
+
+
+def _deed(deed: Deed, look: Look) -> list[Piece]:
+    label = look.off if not deed.on else look.danger if deed.harsh else look.ink
+    return [(f" {deed.key} ", look.off if not deed.on else look.key), (f" {deed.label}  ", label)]
+
+
+def _width(found: Sequence[Deed]) -> int:
+    return sum(len(deed.key) + len(deed.label) + 5 for deed in found)
+
+
+def _standing(shown: Shown | None, look: Look) -> Piece:
+    """What there is to say when nothing just happened."""
+    if shown is None:
+        return ("", PLAIN)
+    if shown.brief.state is State.PENDING and shown.why_not:
+        return (inert(f"you cannot decide this: {shown.why_not}"), look.risky)
+    if shown.brief.state is State.PENDING and shown.hides:
+        return (inert(f"a is off until you have opened what is folded — {shown.hides}"), look.risky)
+    if shown.brief.state is State.PENDING and shown.brief.kind is not Kind.QUESTION and shown.brief.phrase:
+        return ("critical: approving wants typed words and three seconds", look.critical)
+    return ("", PLAIN)
+
+
+_LOUD = (View.RAN, View.UNKNOWN)
+
+
+def tabs(counts: Sequence[tuple[View, str]], current: View, width: int, look: Look) -> list[Strip]:
+    """The views, with how much is in each."""
+    pieces: list[Piece] = [(" ", PLAIN)]
+    short = width < 84
+    for view, count in counts:
+        name = {View.MINE: "Mine", View.WAITING: "Waiting"}.get(view, view.value) if short else view.value
+        number = f" {count}" if count else ""
+        style = look.key if view is current else look.risky if count and view in _LOUD else look.soft
+        pieces += [(f" {name}{number} ", style), (" ", PLAIN)]
+    return [line(*pieces)]
+
+
+def tab_spots(counts: Sequence[tuple[View, str]], width: int) -> list[tuple[int, int, View]]:
+    """Where each view can be clicked."""
+    found, x = [], 1
+    for view, count in counts:
+        name = {View.MINE: "Mine", View.WAITING: "Waiting"}.get(view, view.value) if width < 84 else view.value
+        length = cell_len(f" {name}{f' {count}' if count else ''} ")
+        found.append((x, x + length, view))
+        x += length + 1
+    return found
+
+
+def header(mine: str, place: str, who: str, live: bool, width: int, look: Look) -> list[Strip]:
+    """The name of the house, what waits, and whether the line to the store is up."""
+    waits: Style = look.strong if mine != "0" else look.soft
+    words = "nothing waits for you" if mine == "0" else f"{mine} wait{'s' if mine == '1' else ''} for you"
+    right: list[Piece] = [("● live", look.ok) if live else ("○ away", look.danger), (f"  {who} ", look.soft)]
+    return [spread([(" assent ", look.accent), (words, waits), (f"   {place}", look.faint)], right, width)]
+
+
+def banners(trouble: str, observes: bool, nobody: str, width: int, look: Look) -> list[Strip]:
+    """What must not be overlooked: no store, nothing held, nobody known."""
+    rows: list[Strip] = []
+    if trouble:
+        rows.append(line((f" ✕ {cut(inert(trouble), width - 28)} — trying again; R now".ljust(width), look.alarm)))
+    if observes:
+        text = " ▌ OBSERVE MODE: nothing is held. What would wait runs at once; `mode: enforce` ends this. "
+        rows.append(line((cut(text, width).ljust(width), look.loud)))
+    if nobody:
+        rows.append(line((f" {cut(inert(nobody), width - 2)} ".ljust(width), look.loud)))
+    return rows
+
+
+EMPTY = """
+Requests come from agents. An agent asks when it calls a function that you guard:
+
+    import assent
+
+    gate = assent.open()
+
+    @gate.guard(reversible=False, outside=True, says="Mail {to.count} people: {subject}")
+    def send_email(to: list[str], subject: str, body: str) -> str:
+        ...
+
+A call that is safe runs. One that is not waits here, in this list, the moment it is made, from any process that
+opens the same database. Nothing needs to be restarted.
+"""
+
+
+def empty(view: View, place: str, search: str, elsewhere: int, width: int, look: Look) -> list[Strip]:
+    """What to say where there is nothing, and what would change that."""
+    if search:
+        return [line(), *flow([(f"Nothing here contains “{inert(search)}”. esc ends the search.", look.ink)], width)]
+    title = {
+        View.MINE: "Nothing waits for you.",
+        View.WAITING: "Nothing waits for anybody.",
+        View.RAN: "Nothing has run that asks to be looked at.",
+        View.UNKNOWN: "No outcome is unknown.",
+        View.DECIDED: "Nothing has been decided yet.",
+    }[view]
+    rows = [line(), *flow([(title, look.strong)], width)]
+    if view is View.MINE and elsewhere:
+        rows += flow([(f"{elsewhere} wait for others: ] shows them.", look.soft)], width)
+    if view in (View.MINE, View.WAITING):
+        for row in EMPTY.split("\n"):
+            is_code = row.startswith("    ")
+            rows += [line((cut(row, width), look.accent))] if is_code else flow([(row, look.soft)], width)
+        rows += flow([("Watching ", look.soft), (inert(place), look.ink)], width)
+        rows += flow(
+            [("To see it at work without an agent of your own: ", look.soft), ("assent demo", look.accent)], width
+        )
+    if view is View.UNKNOWN:
+        told = "When an action was started and its end was never recorded, it comes here and somebody looks."
+        rows += flow([(told, look.soft)], width)
+    return rows

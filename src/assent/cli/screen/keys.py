@@ -1,0 +1,49 @@
+"""Every key of the inbox, in groups, for the help and for the documentation to be checked against."""
+
+from textual.strip import Strip
+
+from assent.cli.screen.lines import BLANK, DASH, flow, line
+from assent.cli.screen.look import Look
+
+
+def help_lines(width: int, look: Look) -> list[Strip]:
+    """Every key, in groups."""
+    rows: list[Strip] = []
+    for title, keys in HELP:
+        rows += [line((title, look.soft + look.strong))]
+        for key, does in keys:
+            rows += flow([(does, look.ink)], width, (f" {key} ".rjust(14), look.accent), 16)
+        rows.append(BLANK)
+    return rows
+
+
+HELP: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    ("Moving", (
+        ("↑ ↓ j k", "the next or previous request; on the card, scroll"),
+        ("enter tab", "to the card and back; enter never approves"),
+        ("[ ] ← →", "the previous or next view"),
+        ("/", "search; esc ends it"),
+        ("g G", "first, last"),
+    )),
+    ("Deciding", (
+        ("a", "approve as asked (dangerous: then y; critical: type it, then ctrl+y); answer; accept what ran"),
+        (f"1{DASH}9", "choose that option or answer: shows exactly what it runs, then y"),
+        ("c", "choose from all options"),
+        ("d", "deny, with one of five reasons or your own"),
+        ("m", "modify the arguments; ctrl+e in the form opens $EDITOR"),
+        ("s", "send back with instructions"),
+    )),
+    ("After it ran", (
+        ("u", "undo, while its window is open"),
+        ("r", "say what became of an unknown outcome, or review"),
+        ("f", "flag what ran"),
+    )),
+    ("Looking", (
+        ("e", "open everything that is folded, and fold it again"),
+        ("J", "the raw JSON that runs"),
+        ("t", "light or dark"),
+        ("R", "read everything again"),
+        ("?", "this"),
+        ("q", "quit"),
+    )),
+)  # fmt: skip
