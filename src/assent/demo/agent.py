@@ -131,19 +131,19 @@ def _point_at(release: str) -> None:
 def _older(files: list[str]) -> list[str]:
     """Those of the files that were last changed more than a year ago."""
     limit = (datetime.now(UTC) - A_YEAR).timestamp()
-    return [file for file in files if _inside(file).stat().st_mtime < limit]
+    return [file for file in files if Path(file).stat().st_mtime < limit]
 
 
 def _size(files: list[str]) -> str:
-    return f"{sum(_inside(file).stat().st_size for file in files) / 1e6:.1f} MB"
+    return f"{sum(Path(file).stat().st_size for file in files) / 1e6:.1f} MB"
 
 
 def facts_about(args: Mapping[str, Any]) -> list[assent.Fact]:
     """What a reviewer should know of these files: looked up on the disk, not told by the agent."""
     files = args["files"]
-    older = len(_older(files))
+    older, size = len(_older(files)), _size(files)
     return [
-        assent.Fact("size", _size(files), _size(files)),
+        assent.Fact("size", size, size),
         assent.Fact("age", older, f"{older} older than a year, {len(files) - older} newer"),
     ]
 
@@ -313,7 +313,7 @@ class Script:
                 tell("skipped", key=key, action=tool.name, reason=back.reason, next="Keep it.", state=back.state)
                 return
             tell("revised", key=key, action=tool.name, reason=back.reason)
-            await self.send(f"{key}-2", "The cleanup is done. Ask for the details.", back.request_id)
+            await self.send(f"{key}-2", "The cleanup run has ended. Ask for the details.", back.request_id)
 
     def remember(self, key: str, did: str, result: Any, *, ran: bool) -> None:
         """The step is behind us, also for the agent that takes over should this process die."""

@@ -16,7 +16,7 @@ WIDEST = 100
 _SIGN = {Risk.SAFE: "●", Risk.RISKY: "▴", Risk.DANGEROUS: "▲", Risk.CRITICAL: "◆"}
 _COLOUR = {Risk.SAFE: "green", Risk.RISKY: "yellow", Risk.DANGEROUS: "red", Risk.CRITICAL: "magenta"}
 _HURTS = ("cannot be undone", "reaches the whole organisation", "leaves our systems", "costs money")
-_BODY_LINES = 6
+_BODY_LINES = 12
 
 
 def card(briefing: Briefing, width: int) -> RenderableType:

@@ -22,6 +22,7 @@ from assent.ports import Filter
 
 _MOST_STARTS = 5
 _UNDO_SECONDS = 30
+_STOP_SECONDS = 20
 
 
 Offers = Callable[[], Awaitable[list[Request]]]
@@ -102,7 +103,7 @@ class Play:
         if process.stdin is not None:
             process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), 5)
+            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
         except TimeoutError:
             await self._end_agent()
         if self._reading is not None:
