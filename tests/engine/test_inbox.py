@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import assent
+from assent.core.audit import Entry
 from assent.core.authority import Principal
 from assent.core.decision import Finding
 from assent.core.request import State
@@ -221,6 +222,32 @@ async def test_observe_mode_holds_nothing_and_says_what_it_would_have_held(house
     (request,) = (await house.inbox.page(Filter(states=(State.DONE,)))).requests
     brief = await house.inbox.brief(request.id)
     assert any("OBSERVE" in warning and "hard" in warning for warning in brief.warnings)
+
+
+async def test_a_policy_that_no_longer_loads_makes_everything_wait(house):
+    @house.gate.guard(reversible=True, reach="local")
+    async def write_file(path: str) -> str:
+        return path
+
+    @house.gate.guard
+    async def read_file(path: str) -> str:
+        return path
+
+    assert await write_file("a") == "a"
+
+    def entry(version, now):
+        return Entry("policy.applied", now, "default", f"policy:{version}", "a newer version", {})
+
+    await house.desk.store.apply_policy("default", "rules: [{nonsense: true}]", "a newer version", entry)
+    async with asyncio.timeout(10):
+        while house.gate.policy.version != -1:
+            await asyncio.sleep(0.01)
+    house.start(write_file("b"))
+    (request,) = await house.waiting()
+    assert "cannot be used" in request.candidate.verdict.because
+    assert await read_file("c") == "c"
+    await house.policy("mode: enforce")
+    assert await write_file("d") == "d"
 
 
 async def test_ids_may_be_abbreviated_and_ambiguity_is_told(house):

@@ -32,7 +32,7 @@ from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
-from assent.errors import AlreadyDecided, AssentError, GuardError, NotFound, Parked
+from assent.errors import AlreadyDecided, AssentError, GuardError, NotFound, Parked, PolicyError
 from assent.ports import Store, Vault
 
 log = logging.getLogger("assent.gate")
@@ -178,7 +178,16 @@ class Gate:
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or any(key.startswith(("policy:", "grant:")) for key in changed):
-            self._portal.submit(self._judgement.refresh())
+            self._portal.submit(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            await self._judgement.refresh()
+        except PolicyError as problem:
+            log.error("the active policy cannot be loaded, so everything that changes something waits: %s", problem)  # noqa: TRY400
+            self._judgement.lock_down("it does not load in this version; see the log")
+        except AssentError as problem:
+            log.warning("the active policy could not be read again and stays as it was: %s", problem)
 
     def guard(
         self,

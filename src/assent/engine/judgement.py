@@ -11,11 +11,11 @@ from assent.core.classify import assess, profile
 from assent.core.decision import Candidate
 from assent.core.grant import Grant
 from assent.core.judge import is_stricter, judge
-from assent.core.policy import Policy, builtin_policy
+from assent.core.policy import Policy, Rule, builtin_policy
 from assent.core.policy_file import load_policy
 from assent.core.situation import Situation
 from assent.core.text import default_line, render
-from assent.core.verdict import Trigger, Verdict
+from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.tool import Tool
 from assent.ports import Store
 
@@ -53,6 +53,12 @@ class Judgement:
         elif stored.version != self.policy.version:
             self.policy = replace(load_policy(stored.text, f"policy version {stored.version}"), version=stored.version)
         self.grants = grants
+
+    def lock_down(self, reason: str) -> None:
+        """Whatever changes anything waits for a person, because the policy that should judge cannot be used."""
+        rule = Rule("locked down", when="!effect.read", gate=GateKind.HARD, because=f"the active policy cannot be used: {reason}")
+        self.policy = replace(builtin_policy(), rules=(rule,), people=self.policy.people, version=-1)
+        self.grants = ()
 
     def declared(self, tool: Tool) -> Tool:
         """The tool as the policy's `actions:` section describes it, where that says anything."""
