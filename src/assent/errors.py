@@ -25,10 +25,16 @@ class Parked(BaseException):
 
 
 class Denied(AssentError):
-    """A person said no, or nobody answered in time. `reason` and `next_step` are for the agent."""
+    """A person said no, or nobody answered in time. `reason` and `next_step` are for the agent.
 
-    def __init__(self, message: str, *, request_id: str, code: str, reason: str, next_step: str, state: str) -> None:
+    With `stop`, the person ended the whole run and not just this step.
+    """
+
+    def __init__(
+        self, message: str, *, request_id: str, code: str, reason: str, next_step: str, state: str, stop: bool = False
+    ) -> None:
         self.request_id, self.code, self.reason, self.next_step, self.state = request_id, code, reason, next_step, state
+        self.stop = stop
         super().__init__(message)
 
 

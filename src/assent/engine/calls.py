@@ -384,6 +384,7 @@ def refusal(request: Request) -> Denied:
     return kind(
         f"{what}: {request.reason}. {next_step}",
         request_id=request.id, code=request.code, reason=request.reason, next_step=next_step, state=str(request.state),
+        stop=request.stop,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from uuid_utils.compat import uuid7
 
@@ -34,6 +34,9 @@ from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
 from assent.errors import AlreadyDecided, AssentError, GuardError, NotFound, Parked, PolicyError
 from assent.ports import Store, Vault
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = logging.getLogger("assent.gate")
 
@@ -189,7 +192,33 @@ class Gate:
         except AssentError as problem:
             log.warning("the active policy could not be read again and stays as it was: %s", problem)
 
+    @overload
+    def guard(self, function: Callable[P, R], /, **described: Any) -> Guarded[P, R]: ...
+
+    @overload
     def guard(
+        self,
+        *,
+        name: str = "",
+        reversible: bool | None = None,
+        reach: Reach | str | None = None,
+        outside: bool | None = None,
+        money: bool | None = None,
+        risk: Risk | str | None = None,
+        says: str = "",
+        options: Iterable[OptionSpec] | Callable[..., Any] = (),
+        if_denied: str = "",
+        needed_by: datetime | timedelta | None = None,
+        facts: Lookup | None = None,
+        undo: Callable[..., Any] | None = None,
+        verify: Callable[..., Any] | None = None,
+        idempotent: bool = False,
+        inject: Mapping[str, Any] | None = None,
+        detached: bool = False,
+        patience: float | None = None,
+    ) -> Callable[[Callable[P, R]], Guarded[P, R]]: ...
+
+    def guard(  # type: ignore[misc]  # the first overload is short for the second, applied at once
         self,
         function: Callable[..., Any] | None = None,
         /,

@@ -56,7 +56,12 @@ class Judgement:
 
     def lock_down(self, reason: str) -> None:
         """Whatever changes anything waits for a person, because the policy that should judge cannot be used."""
-        rule = Rule("locked down", when="!effect.read", gate=GateKind.HARD, because=f"the active policy cannot be used: {reason}")
+        rule = Rule(
+            "locked down",
+            when="!effect.read",
+            gate=GateKind.HARD,
+            because=f"the active policy cannot be used: {reason}",
+        )
         self.policy = replace(builtin_policy(), rules=(rule,), people=self.policy.people, version=-1)
         self.grants = ()
 
