@@ -9,14 +9,13 @@ import binascii
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from assent.core.action import Risk
 from assent.core.request import Request, State
 from assent.errors import InvalidArguments
-from assent.ports import Filter
-from assent.stores.rows import NEVER, column, folded, micros
+from assent.ports import Filter, Page
+from assent.stores.rows import NEVER, column, folded, micros, read_ask, read_request
 
 MOST = 500
 """The largest page."""
@@ -32,6 +31,12 @@ class Dialect:
     bound: str
     """How a value is referred to, with `{}` for its name."""
     contains: str
+    ended: str
+    open: str
+    same: str
+    """How an ask is found for its request."""
+    newest: str
+    """The index on (workspace, id)."""
     hint: str
     """How an index is demanded, where that is possible."""
     when: Callable[[int], Any]
@@ -50,8 +55,12 @@ class Listing:
     limit: int
     urgent: bool
 
-    def cursor(self, last: Request) -> str:
-        """Where the page after `last` begins."""
+    def page(self, found: list[Any]) -> Page:
+        """The page that these rows (ask, body, id) make, and where the next begins."""
+        requests = tuple(read_request(read_ask(ask, key), body) for ask, body, key in found[: self.limit])
+        return Page(requests, self._cursor(requests[-1]) if len(found) > self.limit else "")
+
+    def _cursor(self, last: Request) -> str:
         if not self.urgent:
             return _written(["n", last.id])
         urgency = Risk.CRITICAL.rank - last.candidate.assessment.risk.rank
@@ -61,39 +70,45 @@ class Listing:
 def listing(workspace: str, wanted: Filter, after: str, limit: int, dialect: Dialect) -> Listing:
     """The query for one page of `wanted`."""
     limit = max(1, min(limit, MOST))
-    urgent = wanted.states == (State.PENDING,)
     values: dict[str, Any] = {"workspace": workspace, "limit": limit + 1}
     conditions = _conditions(wanted, values, dialect)
-    if urgent:
-        index, order = _pending_index(wanted), "r.urgency, r.due_at, r.id"
+    if wanted.states == (State.PENDING,):
         values["after_urgency"], due, values["after_id"] = _urgent_start(wanted, after)
         values["after_due"] = dialect.when(due)
-        conditions.append(f"({order}) > ({dialect['after_urgency']}, {dialect['after_due']}, {dialect['after_id']})")
-        branches = [["r.state = 'pending'"]]
+        place = f"{dialect['after_urgency']}, {dialect['after_due']}, {dialect['after_id']}"
+        conditions += ["r.state = 'pending'", f"(r.urgency, r.due_at, r.id) > ({place})"]
+        sql = _select(conditions, "requests_pending", "r.urgency, r.due_at, r.id", dialect, wanted)
+        return Listing(_joined(sql, "r.urgency, r.due_at, r.id", dialect), values, limit, urgent=True)
+    values["after_id"] = _newest_start(after)
+    conditions.append(f"r.id < {dialect['after_id']}")
+    branches = [
+        _select([*conditions, *branch], index, "r.id DESC", dialect, wanted)
+        for index, branch in _branches(wanted, values, dialect)
+    ]
+    if len(branches) == 1:
+        sql = branches[0]
     else:
-        index, order = _newest_index(wanted), "r.id DESC"
-        values["after_id"] = _newest_start(after)
-        conditions.append(f"r.id < {dialect['after_id']}")
-        branches = _state_branches(wanted, index, values, dialect)
-    pieces = [_select([*conditions, *branch], index, order, dialect) for branch in branches]
-    if len(pieces) == 1:
-        return Listing(pieces[0], values, limit, urgent)
-    # One ordered walk per state, each no longer than the page: the cost does not depend on the table's size.
-    united = " UNION ALL ".join(
-        f"SELECT * FROM ({piece}) p{number}"  # noqa: S608
-        for number, piece in enumerate(pieces)
-    )
-    sql = f"SELECT ask, body, id FROM ({united}) pages ORDER BY id DESC LIMIT {dialect['limit']}"  # noqa: S608
-    return Listing(sql, values, limit, urgent)
+        # One ordered walk per state, each no longer than the page: the cost does not depend on the table's size.
+        each = (f"SELECT id FROM ({branch}) b{number}" for number, branch in enumerate(branches))  # noqa: S608
+        sql = f"{' UNION ALL '.join(each)} ORDER BY id DESC LIMIT {dialect['limit']}"
+    return Listing(_joined(sql, "r.id DESC", dialect), values, limit, urgent=False)
 
 
-def _select(conditions: list[str], index: str, order: str, dialect: Dialect) -> str:
-    hint = dialect.hint.format(index) if index else ""
+def _select(conditions: list[str], index: str, order: str, dialect: Dialect, wanted: Filter) -> str:
+    """Which requests are on the page, found without their payload unless its text is searched."""
+    asks = f"JOIN asks a ON {dialect.same} " if wanted.text else ""
     return (
-        f"SELECT a.body AS ask, r.body AS body, r.id AS id FROM requests r {hint} "  # noqa: S608
-        "JOIN asks a ON a.workspace = r.workspace AND a.id = r.id "
+        f"SELECT r.id FROM requests r {dialect.hint.format(index)} {asks}"  # noqa: S608
         f"WHERE r.workspace = {dialect['workspace']} AND {' AND '.join(conditions)} "
         f"ORDER BY {order} LIMIT {dialect['limit']}"
+    )
+
+
+def _joined(sql: str, order: str, dialect: Dialect) -> str:
+    return (
+        f"SELECT a.body, r.body, r.id FROM ({sql}) f "  # noqa: S608
+        f"JOIN requests r ON r.workspace = {dialect['workspace']} AND r.id = f.id "
+        f"JOIN asks a ON {dialect.same} ORDER BY {order}"
     )
 
 
@@ -120,33 +135,26 @@ def _conditions(wanted: Filter, values: dict[str, Any], dialect: Dialect) -> lis
     return conditions
 
 
-def _pending_index(wanted: Filter) -> str:
-    if wanted.agent:
-        return "requests_pending_of_agent"
-    return "requests_pending_of_action" if wanted.action else "requests_pending"
-
-
-def _newest_index(wanted: Filter) -> str:
-    if wanted.run:
-        return "requests_step"
-    if wanted.review_open:
-        return "requests_review"
-    if wanted.agent:
-        return "requests_agent"
-    if wanted.action:
-        return "requests_action"
-    return "requests_state" if wanted.states else ""
-
-
-def _state_branches(wanted: Filter, index: str, values: dict[str, Any], dialect: Dialect) -> list[list[str]]:
+def _branches(wanted: Filter, values: dict[str, Any], dialect: Dialect) -> list[tuple[str, list[str]]]:
+    """The walks that together meet every wanted request: for each its index and its own conditions."""
     states = tuple(dict.fromkeys(wanted.states))
     names = [f"state{number}" for number in range(len(states))]
     values.update({name: state.value for name, state in zip(names, states, strict=True)})
-    if not states:
-        return [[]]
-    if index == "requests_state":
-        return [[f"r.state = {dialect[name]}"] for name in names]
-    return [[f"r.state IN ({', '.join(dialect[name] for name in names)})"]]
+    bounded = "requests_step" if wanted.run else "requests_review" if wanted.review_open else ""
+    if bounded or wanted.agent or wanted.action or not states:
+        among = [f"r.state IN ({', '.join(dialect[name] for name in names)})"] if states else []
+        return [(bounded or dialect.newest, among)]
+    branches = []
+    for name, state in zip(names, states, strict=True):
+        # The index of pending requests is ordered by urgency: all of them are met, which is as many as wait.
+        if state is State.PENDING:
+            index, part = "requests_pending", "r.state = 'pending'"
+        elif state.is_open:
+            index, part = "requests_open", f"{dialect.open} AND r.state <> 'pending'"
+        else:
+            index, part = "requests_ended", dialect.ended
+        branches.append((index, [f"r.state = {dialect[name]}", part]))
+    return branches
 
 
 def _urgency(risk: str) -> int:
@@ -160,8 +168,8 @@ def _urgent_start(wanted: Filter, after: str) -> tuple[int, int, str]:
     if not after:
         return (_urgency(wanted.risk) if wanted.risk else -1), _FIRST, ""
     match _read(after):
-        case ["u", int(urgency), int(due), str(request_id)] if _FIRST <= due <= NEVER and abs(urgency) < 100:
-            return urgency, due, column(request_id)
+        case ["u", int(urgency), int(due), str(last)] if abs(urgency) < 100 and _FIRST <= due <= NEVER:
+            return urgency, due, column(last)
         case _:
             raise _bad_cursor()
 
@@ -170,8 +178,8 @@ def _newest_start(after: str) -> str:
     if not after:
         return _LAST
     match _read(after):
-        case ["n", str(request_id)]:
-            return column(request_id)
+        case ["n", str(last)]:
+            return column(last)
         case _:
             raise _bad_cursor()
 
@@ -194,9 +202,3 @@ def _bad_cursor() -> InvalidArguments:
 def beyond(prefix: str) -> str:
     """The first text after all that start with `prefix`, by code point."""
     return prefix + _LAST
-
-
-def iso(value: int, moment: Callable[[int], datetime | None]) -> str:
-    """Microseconds since 1970 as PostgreSQL reads a time."""
-    at = moment(value)
-    return "infinity" if at is None else at.isoformat()

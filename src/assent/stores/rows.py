@@ -75,17 +75,11 @@ class _Shape:
         self.names = tuple(field.name for field in wanted)
         self.defaults = tuple(_default(field) for field in wanted)
         self.values = attrgetter(*self.names)
-        # The decoder fills a stand-in with the same fields: the class itself may have private ones.
-        stand_in = dataclasses.make_dataclass(
+        # The decoder fills a stand-in: the class itself may have private fields, and a Struct is filled faster.
+        stand_in = msgspec.defstruct(
             f"Stored{kind.__name__}",
-            [
-                (field.name, types[field.name], dataclasses.field(default=None))
-                if field.name in hints
-                else (field.name, types[field.name], _again(field))
-                for field in wanted
-            ],
+            [(field.name, types[field.name], None if field.name in hints else _again(field)) for field in wanted],
             kw_only=True,
-            slots=True,
         )
         self._decode: Callable[[str], Any] = msgspec.json.Decoder(stand_in).decode
 
@@ -108,8 +102,8 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 def _again(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=field.default_factory)
-    return dataclasses.field(default=field.default) if field.default is not dataclasses.MISSING else dataclasses.field()
+        return msgspec.field(default_factory=field.default_factory)
+    return msgspec.NODEFAULT if field.default is dataclasses.MISSING else field.default
 
 
 _ACTION = _Shape(Action, "args")

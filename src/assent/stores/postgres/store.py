@@ -48,7 +48,16 @@ def _time(value: int) -> datetime:
     return LONG_AGO if value < 0 else moment(value) or FAR
 
 
-DIALECT = Dialect("%({})s", "strpos({}, {}) > 0", "", _time)
+DIALECT = Dialect(
+    bound="%({})s",
+    contains="strpos({}, {}) > 0",
+    ended="r.ended",
+    open="NOT r.ended",
+    same="a.workspace = r.workspace AND a.id = r.id",
+    newest="requests_pkey",
+    hint="",
+    when=_time,
+)
 
 
 class PostgresStore:
@@ -188,9 +197,7 @@ class PostgresStore:
 
     async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
         query = listing(workspace, wanted, after, limit, DIALECT)
-        found = _read_requests(await self._query(query.sql.encode(), query.values))
-        page = found[: query.limit]
-        return Page(page, query.cursor(page[-1]) if len(found) > query.limit else "")
+        return query.page(await self._query(query.sql.encode(), query.values))
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
         return await self._requests("due", {"workspace": workspace, "limit": limit})
@@ -303,7 +310,7 @@ class PostgresStore:
             if news:
                 await _log(connection, workspace, entry(len(news), now))
             if found:
-                values["changed_at"], values["id"] = found[-1][3], found[-1][2]
+                values["id"], values["changed_at"] = found[-1][2:]
             return news, len(found) == PURGED_AT_ONCE
 
         room = self._entered()

@@ -15,6 +15,7 @@ from assent.stores.statements import migrations
 _SETTINGS: dict[str, Any] = {"synchronous": 2, "foreign_keys": 1, "trusted_schema": 0, "cell_size_check": 1}
 _JOURNAL_BYTES = 64 << 20
 _CACHED_STATEMENTS = 100
+_CACHE_KIBIBYTES = 32 << 10
 
 
 def open_writer(path: Path, busy_seconds: float) -> apsw.Connection:
@@ -108,6 +109,7 @@ def _set(connection: apsw.Connection, path: Path) -> None:
         for name, wanted in _SETTINGS.items():
             connection.pragma(name, wanted)
         connection.pragma("journal_size_limit", _JOURNAL_BYTES)
+        connection.pragma("cache_size", -_CACHE_KIBIBYTES)
         found = {name: connection.pragma(name) for name in (*_SETTINGS, "journal_mode")}
     except apsw.Error as error:
         raise translated(error, path) from None

@@ -33,7 +33,16 @@ from assent.stores.sqlite.writer import Work, Writer
 
 log = logging.getLogger(__name__)
 
-DIALECT = Dialect(":{}", "instr({}, {}) > 0", "INDEXED BY {}", lambda value: value)
+DIALECT = Dialect(
+    bound=":{}",
+    contains="instr({}, {}) > 0",
+    ended="r.ended = 1",
+    open="r.ended = 0",
+    same="a.seq = r.seq",
+    newest="requests_id",
+    hint="INDEXED BY {}",
+    when=lambda value: value,
+)
 PURGED_AT_ONCE = 200
 Notice = Callable[[Mapping[str, int] | None], None]
 
@@ -124,9 +133,8 @@ class SqliteStore:
 
     async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
         query = listing(workspace, wanted, after, limit, DIALECT)
-        found = await self._read(lambda connection: _read_requests(connection, query.sql, query.values))
-        page = found[: query.limit]
-        return Page(page, query.cursor(page[-1]) if len(found) > query.limit else "")
+        page: Page = await self._read(lambda connection: query.page(fetch(connection, query.sql, query.values)))
+        return page
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
         return await self._requests("due", {"workspace": workspace, "now": micros(self._clock()), "limit": limit})
@@ -185,7 +193,8 @@ class SqliteStore:
         await self._write(lambda _: None)
 
     async def sequence(self, workspace: str) -> int:
-        return int((await self._all("next_index", {"workspace": workspace}))[0][0])
+        found = await self._all("next_index", {"workspace": workspace})
+        return int(found[0][0]) if found else 0
 
     async def entries(
         self, workspace: str, *, start: int = 0, limit: int = 1000, subject: str = "", newest_first: bool = False
@@ -225,7 +234,7 @@ class SqliteStore:
             if count:
                 transaction.append((entry(count, now),))
             if found:
-                values["changed_at"], values["id"] = found[-1][3], found[-1][2]
+                values["id"], values["changed_at"] = found[-1][2:]
             return count, len(found) == PURGED_AT_ONCE
 
         while more:

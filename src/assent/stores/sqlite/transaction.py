@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -17,9 +17,10 @@ from assent.stores.rows import micros
 from assent.stores.statements import statements
 
 SQL = statements("sqlite")
-_ASKS_KEPT = 1024
+_KEPT = 1024
 _ASK_CHARACTERS = 16_384
 
+T = TypeVar("T")
 Mark = tuple[dict[str, int], bool, int, int]
 
 
@@ -31,15 +32,27 @@ class Transaction:
         self.news: dict[str, int] = {}
         self.dirty = False
         self.first_entry = self.last_entry = 0
+        self._data_version = -1
         self._next_index: dict[str, int] = {}
+        self._requests: dict[tuple[str, str], Request] = {}
         self._asks: dict[tuple[str, str], Ask] = {}
 
     def begin(self) -> None:
-        """Nothing is known yet: another process may have written since the last transaction."""
+        """A new transaction. What is known of the last one holds unless another connection has written since."""
         self.news = {}
         self.dirty = False
         self.first_entry = self.last_entry = 0
+        if self.connection.data_version() != self._data_version:
+            self.forget()
+
+    def committed(self) -> None:
+        """What was written is what there is, until another connection writes: then the number differs."""
+        self._data_version = self.connection.data_version()
+
+    def forget(self) -> None:
+        """Nothing is known: others have written, or what we wrote was rolled back."""
         self._next_index.clear()
+        self._requests.clear()
 
     def mark(self) -> Mark:
         """How it stands now, to go back to."""
@@ -48,7 +61,7 @@ class Transaction:
     def back_to(self, mark: Mark) -> None:
         """What came after `mark` was rolled back."""
         self.news, self.dirty, self.first_entry, self.last_entry = mark
-        self._next_index.clear()
+        self.forget()
 
     def execute(self, name: str, values: dict[str, Any]) -> None:
         self.connection.execute(SQL[name], values)
@@ -79,25 +92,23 @@ class Transaction:
 
     def request(self, workspace: str, request_id: str) -> Request | None:
         """The request as it is inside this transaction."""
+        known = self._requests.get((workspace, request_id))
+        if known is not None:
+            return known
         key = {"workspace": workspace, "id": request_id}
         found = self.fetch("read_moving", key)
         if not found:
             return None
-        _, purged, body = found[0]
+        seq, purged, body = found[0]
         ask = None if purged else self._asks.get((workspace, request_id))
         if ask is None:
-            stored = self.fetch("read_ask", key)
+            stored = self.fetch("read_ask", {"seq": seq})
             text = stored[0][0] if stored else ""
             ask = rows.read_ask(text, request_id)
             if len(text) <= _ASK_CHARACTERS and not purged:
-                self._keep(workspace, request_id, ask)
+                # An ask never changes, so it need not be read again until it is purged.
+                _keep(self._asks, (workspace, request_id), ask)
         return rows.read_request(ask, body)
-
-    def _keep(self, workspace: str, request_id: str, ask: Ask) -> None:
-        """An ask never changes, so it need not be read again, until it is purged."""
-        if len(self._asks) >= _ASKS_KEPT:
-            del self._asks[next(iter(self._asks))]
-        self._asks[workspace, request_id] = ask
 
     def grant(self, workspace: str, grant_id: str) -> Grant | None:
         found = self.fetch("read_grant", {"workspace": workspace, "id": grant_id})
@@ -114,7 +125,8 @@ class Transaction:
         index = self._next_index.get(workspace)
         if index is None:
             # The lock on the file is held, so nobody else can take this index.
-            index = self.fetch("next_index", {"workspace": workspace})[0][0]
+            found = self.fetch("next_index", {"workspace": workspace})
+            index = found[0][0] if found else 0
         row["idx"] = index
         self.execute("insert_entry", row)
         self._next_index[workspace] = index + 1
@@ -128,6 +140,7 @@ class Transaction:
             self.execute("insert_request", row)
         except apsw.ConstraintError:
             raise self._taken(request) from None
+        row["seq"] = self.connection.last_insert_rowid()
         self.execute("insert_ask", row)
         self.dirty = True
 
@@ -148,19 +161,28 @@ class Transaction:
         )  # fmt: skip
 
     def _update(self, request: Request) -> None:
-        self.execute("update_request", rows.moving_columns(request, micros))
+        row = rows.moving_columns(request, micros)
+        self.execute("update_request", row)
         if self.connection.changes() != 1:
             raise StaleRequest(
                 f"request {request.code} changed since it was read; look at it again",
                 request_id=request.id, code=request.code, state=str(request.state),
             )  # fmt: skip
         self.dirty = True
+        key = request.ask.workspace, request.ask.id
+        if request.candidate is not request.ask.candidate:
+            self.execute("update_action", {name: row[name] for name in ("workspace", "id", "action")})
+            self._requests.pop(key, None)
+        elif self._asks.get(key) is request.ask:
+            # Made of what was read here and written as it is: reading it again would give the same.
+            _keep(self._requests, key, request)
 
     def purge(self, stub: Request) -> None:
         """The request is replaced by what remains of it, its payload overwritten."""
         row = rows.all_columns(stub, micros)
         self.execute("purge_ask", {name: row[name] for name in ("workspace", "id", "title", "ask")})
         self._asks.pop((stub.workspace, stub.id), None)
+        self._requests.pop((stub.workspace, stub.id), None)
         self._update(stub)
         self.news[stub.id] = stub.version
 
@@ -178,3 +200,10 @@ class Transaction:
             )  # fmt: skip
         self.news[f"grant:{grant.id}"] = grant.version
         self.dirty = True
+
+
+def _keep(known: dict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
+    """`value` is known under `key`, at the cost of what has been known longest."""
+    if len(known) >= _KEPT and key not in known:
+        del known[next(iter(known))]
+    known[key] = value

@@ -134,6 +134,7 @@ class Writer:
                     self._do_one_of_many(work, ticket)
             if connection.in_transaction:
                 connection.execute("COMMIT")
+                transaction.committed()
             self._recorder.written(len(recorded))
         except Exception as error:  # noqa: BLE001  the thread must survive, and everyone must get an answer
             self._undo()
@@ -176,6 +177,7 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         self._transaction.begin()
+        self._transaction.forget()
 
     def _announce(self) -> None:
         """Watchers here are told directly; those elsewhere through the wake file."""

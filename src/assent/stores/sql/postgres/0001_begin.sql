@@ -16,8 +16,8 @@ CREATE TABLE asks (
 );
 
 -- What moves. A due_at in the year 9999 means that time does not move it.
--- Ids are uuid7, so their order is the order of creation. The token says which write made this version:
--- whoever lost the connection while committing finds out by it.
+-- Ids are uuid7, so their order is the order of creation. Each index costs every update, so there are few.
+-- The token says which write made this version: whoever lost the connection while committing finds out by it.
 CREATE TABLE requests (
     workspace text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -44,18 +44,16 @@ CREATE TABLE requests (
     PRIMARY KEY (workspace, id)
 );
 
-CREATE INDEX requests_pending ON requests (workspace, urgency, due_at, id) WHERE state = 'pending';
-CREATE INDEX requests_pending_of_agent ON requests (workspace, agent, urgency, due_at, id) WHERE state = 'pending';
-CREATE INDEX requests_pending_of_action ON requests (workspace, action, urgency, due_at, id) WHERE state = 'pending';
+CREATE UNIQUE INDEX requests_step ON requests (workspace, run, step) WHERE run <> '';
+CREATE INDEX requests_code ON requests (workspace, code);
+-- Agent and action stand at the end so that filtering the inbox by them needs no look at the rows.
+CREATE INDEX requests_pending ON requests (workspace, urgency, due_at, id, agent, action) WHERE state = 'pending';
+CREATE INDEX requests_open ON requests (workspace, state, id) WHERE NOT ended AND state <> 'pending';
+CREATE INDEX requests_ended ON requests (workspace, state, id) WHERE ended;
 CREATE INDEX requests_due ON requests (workspace, due_at, id) WHERE due_at < '9999-01-01 00:00:00+00';
 CREATE INDEX requests_runnable ON requests (workspace, action, id) WHERE runnable;
 CREATE INDEX requests_review ON requests (workspace, id) WHERE review = 'open';
-CREATE INDEX requests_state ON requests (workspace, state, id);
-CREATE INDEX requests_agent ON requests (workspace, agent, id);
-CREATE INDEX requests_action ON requests (workspace, action, id);
-CREATE UNIQUE INDEX requests_step ON requests (workspace, run, step) WHERE run <> '';
-CREATE INDEX requests_code ON requests (workspace, code);
-CREATE INDEX requests_ended ON requests (workspace, changed_at, id) WHERE ended AND NOT purged;
+CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE ended AND NOT purged;
 
 CREATE TABLE grants (
     workspace text COLLATE "C" NOT NULL,
@@ -140,7 +138,8 @@ DECLARE
     body jsonb := NEW.body::jsonb;
 BEGIN
     IF NEW.version = 1 AND NOT body ? 'votes' AND NOT body ? 'decided_by' AND NOT body ? 'candidate'
-        AND (NEW.state IN ('pending', 'refused') OR (NEW.state = 'running' AND NEW.gate IN ('run', 'watch')))
+        AND (NEW.state IN ('pending', 'refused')
+             OR (NEW.state IN ('running', 'approved') AND NEW.gate IN ('run', 'watch') AND NEW.executor = 'caller'))
     THEN
         RETURN NEW;
     END IF;
@@ -188,8 +187,8 @@ BEGIN
         AND (NEW.state = 'cancelled' OR (becomes -> 'decided_by') IS NOT DISTINCT FROM (was -> 'decided_by'))
         AND (NEW.state = 'approved'
              OR (becomes -> 'permit' -> 'digest') IS NOT DISTINCT FROM (was -> 'permit' -> 'digest'))
-        AND (was -> 'permit' -> 'used_at' IS NULL
-             OR (becomes -> 'permit' -> 'used_at') IS NOT DISTINCT FROM (was -> 'permit' -> 'used_at'))
+        AND ((was #>> '{permit,used_at}') IS NULL
+             OR (becomes #>> '{permit,used_at}') IS NOT DISTINCT FROM (was #>> '{permit,used_at}'))
     THEN
         RETURN NEW;
     END IF;

@@ -6,18 +6,11 @@ CREATE TABLE about (
 
 INSERT INTO about VALUES ('identity', lower(hex(randomblob(16))));
 
--- What never changes about a request: large, written once, never rewritten by a transition.
-CREATE TABLE asks (
-    workspace TEXT NOT NULL,
-    id TEXT NOT NULL,
-    title TEXT NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (workspace, id)
-) STRICT;
-
 -- What moves. Times are microseconds since 1970; a due_at of 2^63-1 means that time does not move it.
--- Ids are uuid7, so their order is the order of creation.
+-- Ids are uuid7, so their order is the order of creation. Each index costs every commit that touches it a page,
+-- so there are few, and they are partial where they can be.
 CREATE TABLE requests (
+    seq INTEGER PRIMARY KEY,
     workspace TEXT NOT NULL,
     id TEXT NOT NULL,
     version INTEGER NOT NULL,
@@ -38,22 +31,27 @@ CREATE TABLE requests (
     purged INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (workspace, id)
-) STRICT, WITHOUT ROWID;
+    body TEXT NOT NULL
+) STRICT;
 
-CREATE INDEX requests_pending ON requests (workspace, urgency, due_at, id) WHERE state = 'pending';
-CREATE INDEX requests_pending_of_agent ON requests (workspace, agent, urgency, due_at, id) WHERE state = 'pending';
-CREATE INDEX requests_pending_of_action ON requests (workspace, action, urgency, due_at, id) WHERE state = 'pending';
+CREATE UNIQUE INDEX requests_id ON requests (workspace, id);
+CREATE UNIQUE INDEX requests_step ON requests (workspace, run, step) WHERE run <> '';
+CREATE INDEX requests_code ON requests (workspace, code);
+-- Agent and action stand at the end so that filtering the inbox by them needs no look at the rows.
+CREATE INDEX requests_pending ON requests (workspace, urgency, due_at, id, agent, action) WHERE state = 'pending';
+CREATE INDEX requests_open ON requests (workspace, state, id) WHERE ended = 0 AND state <> 'pending';
+CREATE INDEX requests_ended ON requests (workspace, state, id) WHERE ended = 1;
 CREATE INDEX requests_due ON requests (workspace, due_at, id) WHERE due_at < 9223372036854775807;
 CREATE INDEX requests_runnable ON requests (workspace, action, id) WHERE runnable = 1;
 CREATE INDEX requests_review ON requests (workspace, id) WHERE review = 'open';
-CREATE INDEX requests_state ON requests (workspace, state, id);
-CREATE INDEX requests_agent ON requests (workspace, agent, id);
-CREATE INDEX requests_action ON requests (workspace, action, id);
-CREATE UNIQUE INDEX requests_step ON requests (workspace, run, step) WHERE run <> '';
-CREATE INDEX requests_code ON requests (workspace, code);
-CREATE INDEX requests_ended ON requests (workspace, changed_at, id) WHERE ended = 1 AND purged = 0;
+CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE ended = 1 AND purged = 0;
+
+-- What never changes about a request: large, written once, never rewritten by a transition.
+CREATE TABLE asks (
+    seq INTEGER PRIMARY KEY,
+    title TEXT NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
 
 CREATE TABLE grants (
     workspace TEXT NOT NULL,

@@ -1,14 +1,14 @@
 -- Statements of the SQLite store, each under its name. Values are always bound.
 
 -- name: read_moving
-SELECT version, purged, body FROM requests WHERE workspace = :workspace AND id = :id;
+SELECT seq, purged, body FROM requests WHERE workspace = :workspace AND id = :id;
 
 -- name: read_ask
-SELECT body FROM asks WHERE workspace = :workspace AND id = :id;
+SELECT body FROM asks WHERE seq = :seq;
 
 -- name: read_request
 SELECT a.body, r.body, r.id FROM requests r
-JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.id = :id;
 
 -- name: insert_request
@@ -21,38 +21,43 @@ INSERT INTO requests (
 );
 
 -- name: insert_ask
-INSERT INTO asks (workspace, id, title, body) VALUES (:workspace, :id, :title, :ask);
+INSERT INTO asks (seq, title, body) VALUES (:seq, :title, :ask);
 
 -- name: update_request
 UPDATE requests SET
-    version = :version, state = :state, urgency = :urgency, gate = :gate, action = :action, review = :review,
-    word = :word, runnable = :runnable, ended = :ended, purged = :purged, due_at = :due_at,
+    version = :version, state = :state, urgency = :urgency, gate = :gate, review = :review, word = :word,
+    runnable = :runnable, ended = :ended, purged = :purged, due_at = :due_at,
     changed_at = :changed_at, body = :body
 WHERE workspace = :workspace AND id = :id AND version = :version - 1;
 
+-- name: update_action
+-- Apart, because an index is rewritten whenever a statement names its column, changed or not.
+UPDATE requests SET action = :action WHERE workspace = :workspace AND id = :id AND action <> :action;
+
 -- name: purge_ask
-UPDATE asks SET title = :title, body = :ask WHERE workspace = :workspace AND id = :id;
+UPDATE asks SET title = :title, body = :ask
+WHERE seq = (SELECT seq FROM requests WHERE workspace = :workspace AND id = :id);
 
 -- name: by_step
 SELECT a.body, r.body, r.id FROM requests r
-JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.run = :run AND r.step = :step AND r.run <> '';
 
 -- name: find
 -- A range instead of LIKE: it uses the index and takes no wildcards from people.
 SELECT a.body, r.body, r.id FROM (
-    SELECT id FROM requests WHERE workspace = :workspace AND code >= :prefix AND code < :beyond
+    SELECT seq, id FROM requests WHERE workspace = :workspace AND code >= :prefix AND code < :beyond
     UNION
-    SELECT id FROM requests WHERE workspace = :workspace AND id >= :prefix AND id < :beyond
+    SELECT seq, id FROM requests WHERE workspace = :workspace AND id >= :prefix AND id < :beyond
     ORDER BY id DESC LIMIT :limit
 ) f
-JOIN requests r ON r.workspace = :workspace AND r.id = f.id
-JOIN asks a ON a.workspace = :workspace AND a.id = f.id
+JOIN requests r ON r.seq = f.seq
+JOIN asks a ON a.seq = f.seq
 ORDER BY r.id DESC;
 
 -- name: due
 SELECT a.body, r.body, r.id FROM requests r INDEXED BY requests_due
-JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.due_at <= :now AND r.due_at < 9223372036854775807
 ORDER BY r.due_at, r.id LIMIT :limit;
 
@@ -63,7 +68,7 @@ ORDER BY due_at LIMIT 1;
 
 -- name: runnable
 SELECT a.body, r.body, r.id FROM requests r INDEXED BY requests_runnable
-JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.action = :action AND r.runnable = 1
 ORDER BY r.id LIMIT :limit;
 
@@ -96,7 +101,7 @@ ORDER BY id DESC;
 SELECT body, id FROM grants WHERE workspace = :workspace ORDER BY id DESC;
 
 -- name: next_index
-SELECT coalesce(max(idx) + 1, 0) FROM entries WHERE workspace = :workspace;
+SELECT idx + 1 FROM entries WHERE workspace = :workspace ORDER BY idx DESC LIMIT 1;
 
 -- name: insert_entry
 INSERT INTO entries (workspace, idx, subject, kind, at, text, leaf)
@@ -124,8 +129,8 @@ VALUES (:workspace, :size, :text, :key_id, :signature);
 SELECT workspace, size, text, key_id, signature FROM checkpoints WHERE workspace = :workspace ORDER BY size;
 
 -- name: purgeable
-SELECT a.body, r.body, r.id, r.changed_at FROM requests r INDEXED BY requests_ended
-JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+SELECT a.body, r.body, r.id, r.changed_at FROM requests r INDEXED BY requests_unpurged
+JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.ended = 1 AND r.purged = 0 AND r.changed_at < :before
     AND (r.changed_at, r.id) > (:changed_at, :id)
 ORDER BY r.changed_at, r.id LIMIT :limit;
