@@ -5,7 +5,6 @@ what was faster; what is legal becomes a `Change`.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from assent.core import ladder as ladders
@@ -14,6 +13,7 @@ from assent.core.action import Json
 from assent.core.audit import Entry
 from assent.core.authority import Principal, quorum_met
 from assent.core.change import Change, entry, moved
+from assent.core.copies import replace
 from assent.core.decision import (
     Answer,
     Approve,
@@ -97,8 +97,8 @@ def opened(
         began = entry(request, now, "execution.began", worker, fence=request.fence)
         return Change(request, (asked, began), new=True)
     ends_at = None if verdict.gate is GateKind.SOFT else _end(request)
-    request = replace(request, ends_at=ends_at)
-    return Change(replace(request, due_at=_due(request)), (asked,), new=True)
+    due_at = ladders.due(verdict.ladder, ask.created_at, request.rung, ends_at)
+    return Change(replace(request, ends_at=ends_at, due_at=due_at), (asked,), new=True)
 
 
 def advance(request: Request, event: Event, now: datetime) -> Change | None:
@@ -233,16 +233,18 @@ def _approved(request: Request, event: Decided, candidate: Candidate, word: str,
     changed = candidate.permit_digest != request.candidate.permit_digest
     earlier = () if changed else tuple(vote for vote in request.votes if vote.by != event.by)
     votes = (*earlier, _vote(event, word, candidate.permit_digest, note, now)) if event.counts else earlier
-    request = replace(request, candidate=candidate, votes=votes)
     people = tuple(Principal(name=vote.by, roles=vote.roles) for vote in votes)
     if not event.counts or not quorum_met(verdict.quorum, people):
+        request = replace(request, candidate=candidate, votes=votes)
         kind = "request.amended" if changed else "request.voted"
         if changed:
             request = replace(request, ends_at=ladders.end(verdict.ladder.limit, now, request.ask.needed_by))
         request = replace(request, due_at=_due(request))
         return moved(request, now, kind, event.by, word=word, votes=_voted(request))
     reason = note or request.reason
-    request = replace(request, decided_by=event.by, decided_at=now, word=word, reason=reason)
+    request = replace(
+        request, candidate=candidate, votes=votes, decided_by=event.by, decided_at=now, word=word, reason=reason
+    )
     request = running.permitted(request, now)
     return moved(request, now, "request.decided", event.by, word=word, votes=_voted(request))
 

@@ -1,10 +1,11 @@
 """The one unit a store commits: the new request, the grants it used, and the entries that say so."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from assent.core.action import Json
 from assent.core.audit import Entry
+from assent.core.copies import replace
 from assent.core.grant import Grant
 from assent.core.request import Request
 

@@ -1,9 +1,9 @@
 """Running and what comes after: intent, lease, result, unknown outcomes, undo, review afterwards."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from assent.core.change import Change, moved
+from assent.core.copies import replace
 from assent.core.decision import Begin, Finding, Opinion, Reconcile
 from assent.core.request import PERMIT_LIFE, Permit, Request, Review, State
 from assent.errors import Conflict, LeaseLost, PermitMismatch
@@ -142,4 +142,5 @@ def started(request: Request, now: datetime, worker: str, lease: timedelta) -> R
 
 def forgotten(request: Request) -> Request:
     """Sealed secrets do not outlive the request, unless an undo may still need them."""
-    return request if request.undo_until is not None else replace(request, sealed={})
+    kept = not request.sealed or request.undo_until is not None
+    return request if kept else replace(request, sealed={})
