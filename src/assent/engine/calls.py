@@ -22,7 +22,7 @@ from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement
 from assent.engine.sealing import redacted, sealed
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
-from assent.engine.waiting import Hub
+from assent.engine.waiting import Ear, Hub
 from assent.errors import (
     ActionFailed,
     AssentError,
@@ -136,12 +136,14 @@ class Calls:
         action, assessment, verdict = judged
         return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found)
 
-    async def submit(self, prepared: Prepared, *, start: bool = True) -> tuple[Request, bool]:
+    async def submit(
+        self, prepared: Prepared, *, start: bool = True, request_id: str | None = None
+    ) -> tuple[Request, bool]:
         """The request is on record: waiting, running, approved for a worker, or refused; and whether it is new.
 
         A step that already made its request gets that one back. Only what is new and running is ours to run.
         """
-        request_id = str(uuid7())
+        request_id = request_id or str(uuid7())
         clean, secret = sealed(self._vault, request_id, prepared.args, prepared.tool.secret)
         context = self._discreet(prepared)
         if secret or context is not prepared.context:
@@ -277,7 +279,7 @@ class Calls:
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
         return Option(spec.label, spec.consequence, candidate, tool.undo is not None, tool.idempotent)
 
-    async def settled(self, request: Request, patience: float | None) -> Request:
+    async def settled(self, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
         """The request once it may run here or has ended; `Parked` if patience ran out first."""
         deadline = None if patience is None else asyncio.get_running_loop().time() + patience
         while _must_wait(request):
@@ -285,7 +287,7 @@ class Calls:
             if left is not None and left <= 0:
                 raise Parked(request.id, request.code, request.candidate.says)
             try:
-                request = await self.hub.changed(request, left)
+                request = await self.hub.changed(request, left, ear)
             except asyncio.CancelledError:
                 await asyncio.shield(self._withdrawn(request))
                 raise
@@ -305,11 +307,19 @@ class Calls:
 
     async def admitted(self, prepared: Prepared, patience: float | None) -> Request:
         """A request that is running and ours to run now, or one that has ended already."""
-        request, is_new = await self.submit(await self.look_up(prepared))
-        if is_new and request.state is State.RUNNING:
-            return request
+        prepared = await self.look_up(prepared)
+        if not prepared.verdict.gate.holds:
+            request, is_new = await self.submit(prepared)
+            return request if is_new and request.state is State.RUNNING else await self._decided(request, patience)
+        # Heard from before it is made, it need not be read again to see that nobody has decided yet.
+        request_id = str(uuid7())
+        with self.hub.hearing(request_id) as ear:
+            request, _ = await self.submit(prepared, request_id=request_id)
+            return await self._decided(request, patience, ear if request.id == request_id else None)
+
+    async def _decided(self, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
         while True:
-            request = await self.settled(request, patience)
+            request = await self.settled(request, patience, ear)
             if request.state is not State.APPROVED:
                 return request
             try:
@@ -433,4 +443,8 @@ def _moment(when: datetime | timedelta | None, now: datetime) -> datetime | None
 
 
 def new_code() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    number, letters = secrets.randbelow(len(_ALPHABET) ** 8), ""
+    for _ in range(8):
+        number, letter = divmod(number, len(_ALPHABET))
+        letters += _ALPHABET[letter]
+    return letters

@@ -3,8 +3,9 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
 
 from assent.core.request import Request
 from assent.engine.deadlines import settle_overdue
@@ -14,13 +15,35 @@ SWEEP_SECONDS = 30.0
 """How long a lost notice can go unnoticed."""
 
 
+class Ear:
+    """What was heard of one request while somebody cared, on the loop where they wait."""
+
+    __slots__ = ("event", "loop", "unsure", "version")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.event = asyncio.Event()
+        self.version = 0
+        self.unsure = False
+        """Something may have been missed."""
+
+    def hear(self, version: int | None) -> None:
+        """From any thread: the request has this version, or an unknown one."""
+        if version is None:
+            self.unsure = True
+        elif version > self.version:
+            self.version = version
+        with suppress(RuntimeError):  # a loop that was closed waits for nothing
+            self.loop.call_soon_threadsafe(self.event.set)
+
+
 class Hub:
     """Wakes whoever waits for a request, on whichever loop they wait."""
 
     def __init__(self, store: Store, workspace: str) -> None:
         self._store, self._workspace = store, workspace
         self._lock = threading.Lock()
-        self._waiters: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = defaultdict(list)
+        self._ears: dict[str, list[Ear]] = defaultdict(list)
         self._listeners: list[Callable[[Mapping[str, int] | None], None]] = []
         self._stop: Callable[[], None] | None = None
 
@@ -49,52 +72,73 @@ class Hub:
 
     def _notice(self, changed: Mapping[str, int] | None) -> None:
         with self._lock:
-            ids = list(self._waiters) if changed is None else [key for key in changed if key in self._waiters]
-            woken = [waiter for key in ids for waiter in self._waiters[key]]
-        for loop, event in woken:
-            with suppress(RuntimeError):  # a loop that was closed waits for nothing
-                loop.call_soon_threadsafe(event.set)
+            if changed is None:
+                told: list[tuple[Ear, int | None]] = [(ear, None) for ears in self._ears.values() for ear in ears]
+            else:
+                told = [(ear, version) for key, version in changed.items() for ear in self._ears.get(key, ())]
+        for ear, version in told:
+            ear.hear(version)
         for listener in tuple(self._listeners):
             listener(changed)
 
-    async def changed(self, request: Request, patience: float | None = None) -> Request:
-        """The request once it is newer than `request`, or as it is when patience runs out.
-
-        Whoever waits also moves time on: a rung or an end that falls due meanwhile is applied.
-        """
+    @contextmanager
+    def hearing(self, request_id: str) -> Iterator[Ear]:
+        """Notices about this request are kept for `changed`, from before the request was made if need be."""
         self.start()
-        loop = asyncio.get_running_loop()
-        until = None if patience is None else loop.time() + patience
-        event = asyncio.Event()
-        waiter = (loop, event)
+        ear = Ear()
         with self._lock:
-            self._waiters[request.id].append(waiter)
+            self._ears[request_id].append(ear)
         try:
-            while True:
-                event.clear()
-                latest = await self._store.request(self._workspace, request.id)
-                if latest is None or latest.version > request.version:
-                    return latest or request
-                remaining = None if until is None else until - loop.time()
-                if remaining is not None and remaining <= 0:
-                    return latest
-                await self._sleep(event, latest, remaining)
+            yield ear
         finally:
             with self._lock:
-                self._waiters[request.id].remove(waiter)
-                if not self._waiters[request.id]:
-                    del self._waiters[request.id]
+                self._ears[request_id].remove(ear)
+                if not self._ears[request_id]:
+                    del self._ears[request_id]
 
-    async def _sleep(self, event: asyncio.Event, request: Request, remaining: float | None) -> None:
-        """Returns when noticed, when time must be moved on, when patience ends, or for the slow sweep."""
+    async def changed(self, request: Request, patience: float | None = None, ear: Ear | None = None) -> Request:
+        """The request once it is newer than `request`, or as it is when patience runs out.
+
+        Whoever waits also moves time on: a rung or an end that falls due meanwhile is applied. With an `ear` that
+        was there before `request` was read, silence means that there is nothing to read yet.
+        """
+        if ear is None:
+            with self.hearing(request.id) as own:
+                own.unsure = True
+                return await self.changed(request, patience, own)
+        loop = asyncio.get_running_loop()
+        until = None if patience is None else loop.time() + patience
+        latest = request
+        # What was committed a moment ago says by itself how much time is left; otherwise the database's clock does.
+        now = None if ear.unsure else request.changed_at
+        while True:
+            ear.event.clear()
+            if ear.unsure or ear.version > request.version:
+                ear.unsure = False
+                found = await self._store.request(self._workspace, request.id)
+                if found is None or found.version > request.version:
+                    return found or request
+                latest = found
+            remaining = None if until is None else until - loop.time()
+            if remaining is not None and remaining <= 0:
+                return latest
+            if not await self._slept(ear.event, latest, remaining, now):
+                ear.unsure = True
+            now = None
+
+    async def _slept(
+        self, event: asyncio.Event, request: Request, remaining: float | None, now: datetime | None
+    ) -> bool:
+        """Whether a notice came; otherwise time was moved on, patience ended, or the slow sweep is due."""
         span = SWEEP_SECONDS if remaining is None else min(SWEEP_SECONDS, remaining)
         if request.due_at is not None:
-            left = (request.due_at - await self._store.now()).total_seconds()
+            left = (request.due_at - (now or await self._store.now())).total_seconds()
             if left <= 0:
                 await settle_overdue(self._store, request)
-                return
+                return False
             span = min(span, left)
         with suppress(TimeoutError):
             # Not `wait_for`: in Python 3.11 it can swallow a cancellation that comes with the notice.
             async with asyncio.timeout(span):
                 await event.wait()
+        return event.is_set()
