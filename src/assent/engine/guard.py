@@ -124,8 +124,10 @@ class Guarded(Generic[P, R]):
         return await asyncio.to_thread(self._tool.call, values, prepared.injected)
 
     def _values(self, prepared: Prepared) -> dict[str, Any]:
-        assert self._tool.signature is not None  # noqa: S101  a guarded function has one
-        return self._tool.signature.values(prepared.args)
+        signature = self._tool.signature
+        assert signature is not None  # noqa: S101  a guarded function has one
+        # Bound a moment ago and immutable: validating again could only give the same.
+        return dict(prepared.args) if signature.is_flat else signature.values(prepared.args)
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         signature = self._tool.signature

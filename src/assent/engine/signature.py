@@ -4,7 +4,8 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
@@ -48,6 +49,10 @@ class Signature:
     adapter: TypeAdapter[dict[str, Any]]
     returns: TypeAdapter[Any] | None
     python: inspect.Signature = field(compare=False, repr=False)
+    as_is: bool = False
+    """Every parameter is of plain JSON types, so that what was validated is already what is written."""
+    is_flat: bool = False
+    """As it is, and no argument can be changed by whoever is handed it."""
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Json], dict[str, Any]]:
         """The call's arguments as plain JSON data, and apart from them what was injected."""
@@ -71,7 +76,9 @@ class Signature:
         """Arguments validated by their types and written as JSON data."""
         adapter = self.adapter
         try:
-            checked = adapter.validator.validate_python(given)
+            checked: dict[str, Any] = adapter.validator.validate_python(given)
+            if self.as_is and all(map(_is_json, checked.values())):
+                return checked
             for value in checked.values():
                 if type(value) is not str:
                     _refuse_infinite(value)
@@ -95,7 +102,39 @@ class Signature:
 
     def same_after_round_trip(self, plain: Mapping[str, Json]) -> bool:
         """Reading the written arguments back gives the same arguments."""
+        if self.as_is:
+            return True
         return canonical(self.plain(self.values(plain))) == canonical(plain)
+
+
+_SCALARS = (str, int, bool, type(None))
+
+
+def _is_flat_type(hint: Any) -> bool:
+    """Values of this type are JSON, and immutable."""
+    if get_origin(hint) in (Union, UnionType):
+        return all(map(_is_flat_type, get_args(hint)))
+    return hint is None or any(hint is kind for kind in _SCALARS)
+
+
+def _is_plain_type(hint: Any) -> bool:
+    """Validation makes values of this type into JSON that is their own, and reading them back changes nothing."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is list:
+        return _is_plain_type(inner[0])
+    if origin is dict:
+        return inner[0] is str and _is_plain_type(inner[1])
+    return _is_flat_type(hint)
+
+
+def _is_json(value: Any) -> bool:
+    """Exactly JSON's types: an enumeration or another subclass has to be written first."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return True
+    if kind is list:
+        return all(map(_is_json, value))
+    return kind is dict and all(map(_is_json, value.values())) and all(type(key) is str for key in value)
 
 
 def _refuse_infinite(value: Any, depth: int = 0) -> None:
@@ -173,6 +212,8 @@ def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = fro
         adapter=adapter,
         returns=_returns(hints.get("return", Any)),
         python=python,
+        as_is=all(map(_is_plain_type, shown.values())),
+        is_flat=all(map(_is_flat_type, shown.values())),
     )
 
 
