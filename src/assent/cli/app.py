@@ -13,8 +13,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from assent import __version__
+from assent.cli.given import Given
 from assent.cli.outcome import INTERRUPTED, broken, failed, is_debugging, misused, tell
-from assent.cli.session import Given
 from assent.errors import AssentError
 
 
@@ -90,6 +91,12 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"assent {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def top(
     ctx: typer.Context,
@@ -100,14 +107,11 @@ def top(
     home: Annotated[
         str | None, typer.Option(help="Where keys and checkpoints are kept (ASSENT_HOME).", metavar="DIRECTORY")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    version: Annotated[  # noqa: ARG001  its callback has printed it
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     """Agents act. Humans assent: decide what agents may do, and prove who allowed what."""
-    if version:
-        from assent import __version__
-
-        print(f"assent {__version__}")
-        raise typer.Exit
     ctx.obj = Given(database, workspace, home)
 
 

@@ -13,7 +13,8 @@ from assent.assemble import Desk, keys_for
 from assent.cli import reading
 from assent.cli.files import key_text, new_file
 from assent.cli.outcome import TAMPERED
-from assent.cli.print import console, inert, print_json, say
+from assent.cli.plain import print_json
+from assent.cli.print import console, inert, say
 from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.core.action import Json
 from assent.core.audit import Checkpoint, Report

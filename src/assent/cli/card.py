@@ -85,8 +85,8 @@ def _head(card: Briefing, now: datetime) -> list[RenderableType]:
     if card.run:
         about.append(f"run {card.run}")
     about.append(str(card.state) if card.state is not State.PENDING else f"{card.gate} gate")
-    line = mark_of(card).append_text(inert("  " + " · ".join(about), "default"))
-    parts: list[RenderableType] = [line, Padding(inert(card.title, "bold"), (0, 0, 0, 2))]
+    head = grid([(mark_of(card), inert(" · ".join(about)))])
+    parts: list[RenderableType] = [head, Padding(inert(card.title, "bold"), (0, 0, 0, 2))]
     facts = Text()
     for fact in card.facts:
         facts.append_text(inert(f"! {fact.says}" if fact.hurts else fact.says, "red" if fact.hurts else ""))

@@ -13,8 +13,9 @@ import typer
 
 from assent.cli import asking
 from assent.cli.fields import Folding, differences
-from assent.cli.print import as_json as written
-from assent.cli.print import block, one_line, say, section
+from assent.cli.plain import as_json as written
+from assent.cli.plain import one_line
+from assent.cli.print import block, say, section
 from assent.cli.session import can_ask
 from assent.core.action import Json
 from assent.core.advance import phrase

@@ -8,7 +8,8 @@ import typer
 from assent.assemble import Desk
 from assent.cli import asking, changing
 from assent.cli.card import document, print_card
-from assent.cli.print import banner, print_json
+from assent.cli.plain import print_json
+from assent.cli.print import banner
 from assent.cli.requests import at_hand, hint, request_document, standing, states, table, told
 from assent.cli.session import SURFACE, AsJson, at_desk
 from assent.core.action import Risk

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from assent.assemble import Desk, desk, keys_for
 from assent.cli.outcome import FAILED
-from assent.cli.print import banner, block, grid, inert, print_json
+from assent.cli.plain import print_json
+from assent.cli.print import banner, block, grid, inert
 from assent.cli.session import AsJson, expect_database, settings_of
 from assent.cli.upkeep import versions
 from assent.core.authority import may_decide, resolve

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from assent.cli.print import as_json, grid, inert
+from assent.cli.plain import as_json
+from assent.cli.print import grid, inert
 from assent.core.action import Json
 from assent.core.briefing import Difference
 

@@ -8,7 +8,8 @@ import typer
 
 from assent.assemble import Desk
 from assent.cli.durations import duration
-from assent.cli.print import banner, inert, listing, print_json, say, warn
+from assent.cli.plain import print_json
+from assent.cli.print import banner, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator
 from assent.core.action import Json, Risk
 from assent.core.grant import Grant
@@ -52,7 +53,7 @@ def list_(
             )
             for grant in found
         ]
-        return listing(("GRANT", "WHAT", "AGENTS", "USED", "ENDS", "BY"), rows, flexible=1)
+        return listing(("GRANT", "WHAT", "AGENTS", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 5))
 
     at_desk(ctx, work)
 

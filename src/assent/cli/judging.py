@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from assent.cli.print import block, console, grid, inert, print_json, risk_mark, section
+from assent.cli.plain import print_json
+from assent.cli.print import block, console, grid, inert, risk_mark, section
 from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.explain import Explanation, Match, explain

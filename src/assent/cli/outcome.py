@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 
-from assent.cli.print import one_line, print_json
+from assent.cli.plain import one_line, print_json
 from assent.core.action import Json
 from assent.errors import AssentError, ConfirmationNeeded, Conflict, NotAllowed, PolicyError, TamperFound
 

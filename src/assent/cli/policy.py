@@ -9,7 +9,8 @@ import yaml
 from assent.assemble import Desk, read_policy, store_for
 from assent.cli import judging
 from assent.cli.differing import changes, lockout
-from assent.cli.print import banner, console, inert, listing, print_json, say, warn
+from assent.cli.plain import print_json
+from assent.cli.print import banner, console, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.core.action import Json, Reach, Risk
 from assent.core.policy import Mode, Policy, builtin_policy
@@ -182,7 +183,7 @@ def history(
              inert("; ".join(changed) or "nothing that matters"))
             for each, changed in lines
         ]  # fmt: skip
-        return listing(("VERSION", "APPLIED", "BY", "WHAT CHANGED"), rows, flexible=3)
+        return listing(("VERSION", "APPLIED", "BY", "WHAT CHANGED"), rows, flexible=3, narrow=(2,))
 
     at_desk(ctx, work)
 

@@ -1,25 +1,19 @@
-"""How commands write: inert text, width-aware tables, JSON, and colour only on a terminal.
+"""How commands write: inert text, width-aware tables, and colour only on a terminal.
 
 Whatever an agent may have written passes through `visible` here and becomes a `Text`, which Rich never reads
 as markup; links, emoji codes and highlighting are off for everything.
 """
 
-import dataclasses
-import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
-from enum import Enum
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assent.core.action import Json, Risk
+from assent.core.action import Risk
 from assent.core.briefing import Briefing
 from assent.core.policy import Mode, Policy
 from assent.core.request import Kind
@@ -27,7 +21,8 @@ from assent.core.text import visible
 
 PIPED_WIDTH = 100
 """How wide a card is where no terminal says; tables are then as wide as they need to be."""
-_TABLE_WIDTH = 2_000
+_TABLE_WIDTH = 20_000
+_LEAST_WIDTH, _NARROW_WIDTH = 16, 20
 
 SHAPES = {Risk.SAFE: "●", Risk.RISKY: "▴", Risk.DANGEROUS: "▲", Risk.CRITICAL: "◆"}
 _COLOURS = {Risk.SAFE: "green", Risk.RISKY: "yellow", Risk.DANGEROUS: "red", Risk.CRITICAL: "bold magenta"}
@@ -46,11 +41,6 @@ def console(*, errors: bool = False, table: bool = False) -> Console:
 def inert(value: object, style: str = "", *, lines: bool = False) -> Text:
     """`value` as text that does nothing but show."""
     return Text(visible(str(value), lines=lines).expandtabs(4), style=style, overflow="fold")
-
-
-def one_line(message: str) -> str:
-    """`message` as one line without anything hidden in it."""
-    return visible(" ".join(message.split("\n")), lines=False)
 
 
 def say(*parts: str | Text, style: str = "") -> None:
@@ -106,14 +96,23 @@ def grid(rows: Iterable[Sequence[RenderableType]], columns: int = 2, *, widest_n
     return table
 
 
-def listing(names: Sequence[str], rows: Iterable[Sequence[RenderableType]], *, flexible: int) -> None:
-    """A table; on a terminal the column `flexible` gives way, in a pipe nothing is cut."""
+def listing(
+    names: Sequence[str], rows: Iterable[Sequence[RenderableType]], *, flexible: int, narrow: Collection[int] = ()
+) -> None:
+    """A table. On a terminal the column `flexible` wraps and `narrow` ones are cut, so that no name of an agent can
+    push another column out of sight; in a pipe nothing is cut."""
     out = console(table=True)
     cut = out.is_terminal
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     for number, name in enumerate(names):
         is_flexible = number == flexible
-        table.add_column(name, no_wrap=not (cut and is_flexible), overflow="fold" if is_flexible else "ellipsis")
+        table.add_column(
+            name,
+            no_wrap=not (cut and is_flexible),
+            overflow="fold" if is_flexible else "ellipsis",
+            min_width=_LEAST_WIDTH if cut and is_flexible else None,
+            max_width=_NARROW_WIDTH if cut and number in narrow else None,
+        )
     for row in rows:
         table.add_row(*row)
     block(table, out)
@@ -128,29 +127,3 @@ def block(content: RenderableType, out: Console | None = None) -> None:
         out.print(content)
     out.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
     return None
-
-
-def print_json(value: Json) -> None:
-    """One document in plain ASCII: every other character is an escape, so a terminal obeys none of it."""
-    print(as_json(value, indent=2))
-
-
-def as_json(value: Json, indent: int | None = None) -> str:
-    text = json.dumps(value, indent=indent, default=_plain, ensure_ascii=True)
-    return text.replace("\x7f", "\\u007f")
-
-
-def _plain(value: Any) -> Json:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case Enum():
-            return value.value
-        case Decimal():
-            return str(value)
-        case Mapping():
-            return dict(value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-        case _:
-            raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -9,8 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from assent.assemble import Desk
-from assent.cli.print import as_json as written
-from assent.cli.print import banner, console, inert, print_json, say
+from assent.cli.plain import as_json as written
+from assent.cli.plain import print_json
+from assent.cli.print import banner, console, inert, say
 from assent.cli.watching import whenever_changed
 from assent.core.action import Json
 from assent.ports import Logged

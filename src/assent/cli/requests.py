@@ -7,7 +7,8 @@ from rich.text import Text
 
 from assent.assemble import Desk
 from assent.cli.card import document, time_words
-from assent.cli.print import banner, console, inert, listing, mark_of, print_json, say
+from assent.cli.plain import print_json
+from assent.cli.print import banner, console, inert, listing, mark_of, say
 from assent.core.action import Json
 from assent.core.authority import Principal
 from assent.core.briefing import Briefing, brief
@@ -65,7 +66,7 @@ def table(cards: Sequence[Briefing], now: datetime, nothing: str, following: str
         )
         for card in cards
     ]
-    listing(("RISK", "CODE", "WHAT", "AGENT", "ASKED", "TIME LEFT"), rows, flexible=2)
+    listing(("RISK", "CODE", "WHAT", "AGENT", "ASKED", "TIME LEFT"), rows, flexible=2, narrow=(3,))
     if following:
         console().print(inert(f"more: --after {following}", "dim"), soft_wrap=True)
     return None

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from assent.cli.session import AsJson, Given, expect_database, settings_of
+from assent.cli.given import Given
+from assent.cli.session import AsJson, expect_database, settings_of
 
 app = typer.Typer()
 

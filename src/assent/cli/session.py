@@ -4,13 +4,13 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from assent.assemble import Desk, desk
+from assent.cli.given import Given
 from assent.core.authority import Principal
 from assent.engine.gate import os_user
 from assent.engine.policies import may_operate
@@ -22,15 +22,6 @@ T = TypeVar("T")
 SURFACE = "terminal"
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, errors too.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What was said before the command's name."""
-
-    database: str | None = None
-    workspace: str | None = None
-    home: str | None = None
 
 
 def settings_of(ctx: typer.Context) -> Settings:

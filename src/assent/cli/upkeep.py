@@ -9,11 +9,13 @@ from typing import Annotated
 
 import typer
 
+from assent import __version__
 from assent.assemble import Desk
 from assent.cli import restoring, working
 from assent.cli.durations import duration
 from assent.cli.files import free
-from assent.cli.print import print_json, say, warn
+from assent.cli.plain import print_json
+from assent.cli.print import say, warn
 from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.core.action import Json
 from assent.core.audit import Entry
@@ -181,8 +183,6 @@ def version(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 def versions() -> dict[str, Json]:
     """What is installed, by name."""
-    from assent import __version__
-
     found: dict[str, Json] = {"assent": __version__, "python": platform.python_version()}
     for part in PARTS:
         try:

@@ -45,7 +45,9 @@ async def whenever_changed(desk: Desk, do: Callable[[], Awaitable[None]], sweep:
             wake.clear()
             await do()
             try:
-                await asyncio.wait_for(wake.wait(), sweep)
+                # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+                async with asyncio.timeout(sweep):
+                    await wake.wait()
             except TimeoutError:
                 continue
     finally:

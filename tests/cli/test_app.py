@@ -1,0 +1,112 @@
+"""The command line as a whole: help that teaches, one line for every error, and a quick start."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.core import TyperGroup
+
+from assent.cli import app as whole
+from assent.cli import outcome
+from tests.cli.terminal import Agent, Assent, spawned
+
+DOCS = Path(__file__).parents[2] / "docs" / "terminal.md"
+
+
+def commands() -> list[tuple[str, Any]]:
+    """Every command with its full name, as loaded from its module."""
+    found = []
+    for name in whole.COMMANDS:
+        command = whole.loaded(name)
+        if isinstance(command, TyperGroup):
+            found += [(f"{name} {sub}", each) for sub, each in command.commands.items() if not each.hidden]
+        else:
+            found.append((name, command))
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), commands(), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_command_teaches_with_an_example_and_is_documented(name: str, command: Any) -> None:
+    assert re.search(r"Example: assent .*\b" + name.split()[0], command.help), name
+    shown = name.replace("receipt for", "receipt")
+    assert f"assent {shown}" in DOCS.read_text(), f"docs/terminal.md says nothing of `assent {shown}`"
+
+
+@pytest.mark.parametrize("name", whole.COMMANDS)
+def test_the_list_of_commands_says_what_each_module_says(name: str) -> None:
+    first = whole.loaded(name).help.split("\n")[0]
+    assert first.startswith(whole.COMMANDS[name].says.rstrip(".")), name
+
+
+@pytest.mark.parametrize(("name", "command"), commands(), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_option_says_what_it_is_for(name: str, command: Any) -> None:
+    for parameter in command.params:
+        assert parameter.param_type_name == "argument" or parameter.help, f"{name}: {parameter.name}"
+
+
+def test_every_exit_code_is_documented() -> None:
+    codes = [value for name, value in vars(outcome).items() if name.isupper() and isinstance(value, int)]
+    assert sorted(codes) == [0, 1, 2, 3, 4, 5, 6, 130]
+    for code in codes:
+        assert f"| {code} |" in DOCS.read_text()
+
+
+def test_help_lists_every_command(assent: Assent) -> None:
+    out = assent("--help").out
+    assert all(f" {name} " in out for name in whole.COMMANDS)
+    assert "Ids may be abbreviated" in out
+
+
+def test_a_mistake_on_the_command_line_is_one_line_and_code_2(assent: Assent) -> None:
+    done = assent("pendign", code=2)
+    assert done.err == "assent: No such command 'pendign'. Did you mean 'pending'?\n"
+    assert assent("show", code=2).err.count("\n") == 1
+    assert assent("show", "--json", code=2).json["error"]["exit"] == 2
+
+
+def test_settings_that_cannot_be_used_are_one_line(assent: Assent) -> None:
+    done = assent("--database", "mysql://x", "pending", code=1)
+    assert "not supported" in done.err
+    assert done.err.count("\n") == 1
+    assert assent("--workspace", "a b", "pending", "--json", code=1).json["error"]["kind"] == "SettingsError"
+
+
+def test_an_unexpected_error_is_one_line_unless_debugging(agent: Agent, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import assent.engine.inbox as i\n"
+        "async def broken(*_, **__): raise ValueError('a secret payload')\n"
+        "i.Inbox.page = broken\n"
+    )
+    path = f"{site}:{os.environ.get('PYTHONPATH', '')}"
+    done = spawned("pending", PYTHONPATH=path)
+    assert done.returncode == 1
+    assert done.stderr.decode().count("\n") == 1
+    assert b"unexpected ValueError" in done.stderr
+    assert b"secret" not in done.stderr
+    assert b"Traceback" in spawned("pending", PYTHONPATH=path, ASSENT_DEBUG="1").stderr
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["pending"], ["show", "zz"]])
+def test_no_command_for_scripts_loads_what_it_does_not_need(agent: Agent, command: list[str]) -> None:
+    heavy = ("textual", "psycopg", "aiosmtpd")
+    program = (
+        "import sys\nfrom assent.cli.app import run\n"
+        f"run({command!r})\nprint(','.join(m for m in {heavy!r} if m in sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(agent: Agent) -> None:
+    for _ in range(40):
+        agent.asks(args={"files": ["x" * 3000]}, says="y" * 3000)
+    program = f"{sys.executable} -c 'from assent.cli import main; main()' pending | head -c 10"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr

@@ -1,0 +1,43 @@
+"""docs/terminal.md is true: every shell block in it is run, in order, against requests with the codes it names."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from assent import option
+from assent.engine import calls, gate
+from tests.cli.terminal import Agent, Assent
+from tests.cli.test_app import DOCS
+from tests.cli.test_deciding import CARD
+
+POLICY = "rules: [{name: bulk delete, actions: ['delete_*'], when: facts.count > 100, gate: hard}]\n"
+
+
+def test_every_command_in_the_page_works(
+    assent: Assent, agent: Agent, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = iter(["7kq2", "3mpx", "5wtz", "8nhd", "6cjf", "2ryv", "9fbk"])
+    for module in (calls, gate):
+        monkeypatch.setattr(module, "new_code", lambda: next(codes))
+    for number in range(5):
+        offered = [option("One", "", {"files": ["a.tmp"]}), option("Cancel")] if number == 3 else []
+        agent.asks(options=offered)
+    agent.wonders(choices=["the newer one", "the older one"])
+    agent.gate.guard(lambda path: path, name="tidy", reversible=True, reach="local", undo=lambda path: None)("a")
+    (here / "assent.yaml").write_text(POLICY)
+    blocks = re.findall(r"^```sh\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [shlex.split(line) for block in blocks for line in block.splitlines()]
+    assert len(lines) >= 20
+    for program, *words in lines:
+        assert program == "assent"
+        command, file = (words[: words.index(">")], words[-1]) if ">" in words else (words, "")
+        out = assent(*command).out
+        if file:
+            (here / file).write_text(out)
+
+
+def test_the_page_names_every_field_of_a_card() -> None:
+    [sentence] = re.findall(r"^A card holds .*$", DOCS.read_text(), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", sentence)) >= CARD
