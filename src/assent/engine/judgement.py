@@ -43,7 +43,7 @@ class Judgement:
         self._fallback = fallback or builtin_policy()
         self.policy: Policy = self._fallback
         self.grants: tuple[Grant, ...] = ()
-        self._tools: dict[tuple[str, int], Tool] = {}
+        self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
 
     async def refresh(self) -> None:
         """The policy and the grants are those of the store."""
@@ -72,19 +72,21 @@ class Judgement:
             return tool
         key = (tool.name, self.policy.version)
         known = self._tools.get(key)
-        if known is None or known.declared != tool.declared:
-            word = found.declaration
-            merged = replace(
-                tool.declared,
-                **{name: value for name in _ANSWERS if (value := getattr(word, name)) is not None},
-            )
-            known = replace(
-                tool,
-                declared=merged,
-                profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted),
-            )
-            self._tools[key] = known
-        return known
+        # Only for this very tool: another of the same name may be less trusted, or have another schema.
+        if known is not None and known[0] is tool:
+            return known[1]
+        word = found.declaration
+        merged = replace(
+            tool.declared,
+            **{name: value for name in _ANSWERS if (value := getattr(word, name)) is not None},
+        )
+        told = replace(
+            tool,
+            declared=merged,
+            profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted),
+        )
+        self._tools[key] = (tool, told)
+        return told
 
     def judged(
         self,
