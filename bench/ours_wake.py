@@ -43,6 +43,7 @@ def opened(database: str) -> tuple[assent.Gate, assent.Inbox, Callable[..., Awai
         @gate.guard(reversible=False)
         async def delete_files(paths: list[str]) -> float:
             """Delete files."""
+            del paths
             return now()
 
         _opened[database] = gate, _loop.run_until_complete(inbox_beside(gate)), delete_files
@@ -72,8 +73,12 @@ async def _propose(database: str, until: str) -> str:
             return await delete_files(paths=PATHS)
 
         _waiting.append(asyncio.create_task(call()))
-        while not (page := await inbox.page()).requests:
+        page = await inbox.page()
+        for _ in range(1000):
+            if page.requests:
+                break
             await asyncio.sleep(0.002)
+            page = await inbox.page()
         found = page.requests[0].id
     await asyncio.sleep(0.01)  # until it sleeps
     return found

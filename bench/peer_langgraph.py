@@ -95,7 +95,8 @@ async def in_tasks(database: str, callers: int, each: int, durability: str) -> f
             connection = await stack.enter_async_context(aiosqlite.connect(database))
             async with connection.execute("PRAGMA synchronous") as cursor:
                 row = await cursor.fetchone()
-                assert row is not None and row[0] == 2
+                if row is None or row[0] != 2:
+                    raise RuntimeError(f"synchronous is {row}")
             saver = AsyncSqliteSaver(connection)
         await saver.setup()
         made = graph(saver, delete_later)

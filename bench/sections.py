@@ -3,8 +3,9 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class Setting:
     def databases(self) -> Iterator[Callable[[str, str], str]]:
         """Gives out a fresh database, by kind and name, each time it is asked; all are gone at the end."""
         numbers = count()
-        with contextmanager(_fresh)(self.server) as fresh:
+        with _fresh(self.server) as fresh:
 
             def give(kind: str, name: str) -> str:
                 return fresh() if kind == "PostgreSQL" else str(self.directory / f"{name}-{next(numbers)}.db")
@@ -46,9 +47,9 @@ class Setting:
         return ["SQLite", "PostgreSQL"] if self.server is not None else ["SQLite"]
 
 
+@contextmanager
 def _fresh(server: str | None) -> Iterator[Callable[[], str]]:
-    from contextlib import ExitStack
-
+    """Gives out a new database of the server each time it is asked; all are dropped at the end."""
     with ExitStack() as stack:
 
         def give() -> str:
@@ -63,7 +64,8 @@ def allowed(setting: Setting) -> Figure:
     figure = Figure("1. Time added to a call that is allowed")
     calls, slow = setting.times(5000), setting.times(300)
     with subjects(setting.peers, setting.directory) as those:
-        ours, tollgate, holdpoint = those.ours("ours_allowed"), those.peer("peer_tollgate"), those.peer("peer_holdpoint")
+        ours = those.ours("ours_allowed")
+        tollgate, holdpoint = those.peer("peer_tollgate"), those.peer("peer_holdpoint")
         found: dict[str, Series] = {}
         for kind, number in (("named", 1), ("named", 100), ("conditions", 100)):
             many = calls if kind == "named" else calls // 5
@@ -111,16 +113,18 @@ def cycles(setting: Setting) -> Figure:
             for callers in (1, 50):
                 each = setting.times(300) if callers == 1 else setting.times(20)
                 few = setting.times(100) if callers == 1 else setting.times(4)
-                todo: dict[str, Measurement] = {"ours": _rate(ours, database=mine, callers=callers, each=each)}
+                todo: dict[str, Measurement] = {
+                    "ours": _rate(ours, "cycles", database=mine, callers=callers, each=each)
+                }
                 ours.ask("cycles", database=mine, callers=callers, each=2)
                 if graph is not None:
                     for mode in ("threads", "asyncio"):
                         order = {"database": theirs, "callers": callers, "each": few, "mode": mode}
-                        todo[f"langgraph {mode}"] = _rate(graph, **order)
-                        todo[f"langgraph {mode} exit"] = _rate(graph, **order, durability="exit")
+                        todo[f"langgraph {mode}"] = _rate(graph, "cycles", **order)
+                        todo[f"langgraph {mode} exit"] = _rate(graph, "cycles", **order, durability="exit")
                 if holdpoint is not None and kind == "SQLite":
                     for mode in ("threads", "asyncio"):
-                        todo[f"holdpoint {mode}"] = _rate(holdpoint, callers=callers, each=few, mode=mode)
+                        todo[f"holdpoint {mode}"] = _rate(holdpoint, "cycles", callers=callers, each=few, mode=mode)
                 found = interleaved(setting.rounds, todo)
                 what = f"{kind}, {callers} caller{'s' if callers > 1 else ''}"
                 _compare(figure, what, found, kind, callers)
@@ -161,13 +165,13 @@ def decisions(setting: Setting) -> Figure:
             commits = "sqlite_commits" if kind == "SQLite" else "postgres_commits"
             ours.ask("decisions", database=mine, number=5)
 
-            def decided(mine: str = mine, number: int = number) -> float:
-                return float(ours.ask("decisions", database=mine, number=number))
-
-            def committed(bare: str = bare, number: int = number, commits: str = commits) -> float:
-                return float(raw.ask(commits, database=bare, number=number))
-
-            found = interleaved(setting.rounds, {"ours": decided, "raw": committed})
+            found = interleaved(
+                setting.rounds,
+                {
+                    "ours": _rate(ours, "decisions", database=mine, number=number),
+                    "raw": _rate(raw, commits, database=bare, number=number),
+                },
+            )
             figure.add(kind, RATE, found["ours"], against="bare commits", theirs=found["raw"], at_least=0.5)
     figure.notes.append("A bare commit is one row of 200 bytes; a decision is read, judged, stored and logged.")
     return figure
@@ -185,12 +189,10 @@ def wakes(setting: Setting) -> Figure:
             place = shared if kind == "PostgreSQL" else str(setting.directory / "bare-wake")
             for subject in (agent, person):
                 subject.ask("alone", database=shared, until="returned", number=2)
-            todo: dict[str, Measurement] = {"bare": lambda place=place: _bare(listener, speaker, place, number)}
+            todo: dict[str, Measurement] = {"bare": partial(_bare, listener, speaker, place, number)}
             for until in ("returned", "ran"):
-                todo[f"elsewhere {until}"] = lambda shared=shared, until=until: _elsewhere(
-                    agent, person, shared, until, number
-                )
-                todo[f"here {until}"] = lambda shared=shared, until=until: _here(agent, shared, until, number)
+                todo[f"elsewhere {until}"] = partial(_elsewhere, agent, person, shared, until, number)
+                todo[f"here {until}"] = partial(_here, agent, shared, until, number)
             found = interleaved(setting.rounds, todo)
             bare = "LISTEN/NOTIFY" if kind == "PostgreSQL" else "inotify"
             rows = {
@@ -228,15 +230,16 @@ def _elsewhere(agent: Subject, person: Subject, database: str, until: str, numbe
 
 
 def _here(agent: Subject, database: str, until: str, number: int) -> float:
-    return statistics.median(agent.ask("alone", database=database, until=until, number=number)) * 1e6
+    found: list[float] = agent.ask("alone", database=database, until=until, number=number)
+    return statistics.median(found) * 1e6
 
 
 def _micro(subject: Subject, do: str, **order: object) -> Measurement:
     return lambda: float(subject.ask(do, **order)) * 1e6
 
 
-def _rate(subject: Subject, **order: object) -> Measurement:
-    return lambda: float(subject.ask("cycles", **order))
+def _rate(subject: Subject, do: str, **order: object) -> Measurement:
+    return lambda: float(subject.ask(do, **order))
 
 
 SECTIONS: dict[str, Callable[[Setting], Figure]] = {
