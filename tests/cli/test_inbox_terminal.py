@@ -24,7 +24,8 @@ HOSTILE = (
     "[red]markup[/red] [@click=app.quit]quit[/] [link=http://evil]x[/link] \u202egnp.exe\u202c zero\u200bwidth \u2066iso"
 )
 _COMMAND = "import sys; from assent.cli.inbox import run; from assent.settings import load; sys.exit(run(load()))"
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=!]*[ -/]*[@-~]|[()][0AB]|[=>78M]|P[^\x1b]*\x1b\\)")
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=!]*[ -/]*[@-~]|[()][0AB]|[=>78M]|P[^\x1b]*\x1b\\|\]22;[a-z-]*\x07)")
+"""What Textual itself sends: cursor, colours, modes, and the shape of the mouse pointer (OSC 22)."""
 
 
 class Terminal:
@@ -67,7 +68,7 @@ class Terminal:
     @property
     def stray(self) -> list[str]:
         """Every character outside Textual's own sequences that could act or hide."""
-        text = _SEQUENCE.sub("", self.seen.decode("utf-8"))
+        text = _SEQUENCE.sub("", self.seen.decode("utf-8", "replace"))
         return sorted({repr(char) for char in text if not char.isprintable() and char not in "\n\r"})
 
 
@@ -75,14 +76,17 @@ class Terminal:
 def inbox(columns: int = 110, lines: int = 36, **environment: str) -> Iterator[Terminal]:
     pid, handle = pty.fork()
     if pid == 0:
-        os.environ.update({"TERM": "xterm-256color", "COLORTERM": "truecolor", **environment})
-        os.execv(sys.executable, [sys.executable, "-c", _COMMAND])
-    fcntl.ioctl(handle, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        # Not os.environ alone: the readline of this process has put its own size where execv would find it.
+        wanted = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
+        os.execve(sys.executable, [sys.executable, "-c", _COMMAND], wanted)
+    terminal = Terminal(handle, columns, lines)
     try:
-        yield Terminal(handle, columns, lines)
+        yield terminal
     finally:
-        with suppress(OSError):
-            os.write(handle, b"\x1bq")
+        for key in ("\x1b", "\x1b", "q"):
+            with suppress(OSError):
+                terminal.type(key, 0.3)
         end = time.monotonic() + 10
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > end:
@@ -118,7 +122,7 @@ def test_a_person_approves_what_an_agent_in_another_process_asks(agent: Agent) -
 def test_no_byte_of_hostile_text_acts_on_the_terminal(agent: Agent) -> None:
     said = {"why": HOSTILE, "goal": HOSTILE, "alternatives": (HOSTILE,), "agent": "a\x1b[31mb"}
     agent.asks(f"evil{HOSTILE}", {HOSTILE: HOSTILE, "list": [HOSTILE] * 3}, says="Do {list}", **said)
-    agent.asks("send", {"body": HOSTILE * 4_000, "to": [f"{HOSTILE}{n}" for n in range(2_000)]})
+    agent.asks("send", {"body": HOSTILE * 1_000, "to": [f"{HOSTILE}{n}" for n in range(800)]})
     agent.wonders(HOSTILE, choices=[HOSTILE, "no"])
     agent.asks("bulk", {"items": list(range(10_000))})
     agent.asks("big", {"text": "x" * 1_000_000})
@@ -127,13 +131,12 @@ def test_no_byte_of_hostile_text_acts_on_the_terminal(agent: Agent) -> None:
         for _ in range(5):
             for keys in ("e", "\t", "\x1b[6~", "G", "\t", "J", "\x1b[6~", "\x1b", "m", "\x1b", "d", "\x1b", "j"):
                 terminal.type(keys, 0.15)
-        terminal.type("1")
         terminal.type("\x1b")
-        terminal.type("/")
+        terminal.type("/", 2)
         terminal.type("evil")
-        terminal.sees("evil⟨U+001B⟩")
+        terminal.sees("action  evil⟨U+001B⟩")
         assert terminal.stray == []
-        assert b"\x1b]" not in terminal.seen, "no operating-system command of any kind"
+        assert set(re.findall(rb"\x1b\][^;]*", terminal.seen)) <= {b"\x1b]22"}, "no link, no title, no clipboard"
         assert b"[@click=app.quit]" in terminal.seen, "markup is text"
 
 

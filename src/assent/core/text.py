@@ -21,7 +21,8 @@ def visible(text: str, *, lines: bool = True) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if _is_plain(char, lines) else _spelled(char) for char in text)
+    # Each different character is looked at once, however long the text is.
+    return text.translate({ord(char): _spelled(char) for char in set(text) if not _is_plain(char, lines)})
 
 
 def _is_plain(char: str, lines: bool) -> bool:
@@ -41,7 +42,7 @@ def lookalikes(text: str) -> tuple[str, ...]:
     """Words in `text` that mix Latin letters with letters of other scripts that look the same."""
     if text.isascii():
         return ()
-    return tuple(word for word in text.split() if not word.isascii() and _mixes_scripts(word))
+    return tuple(word for word in dict.fromkeys(text.split()) if not word.isascii() and _mixes_scripts(word))
 
 
 def _mixes_scripts(word: str) -> bool:

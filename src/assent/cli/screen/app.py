@@ -43,7 +43,3 @@ class InboxApp(App[int]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What every line passes last; agent text was made inert before, and here again."""
         return [*super().get_line_filters(), self._inert]
-
-    def action_toggle_dark(self) -> None:
-        """Light instead of dark, or the other way round."""
-        self.theme = "assent-light" if self.theme == "assent-dark" else "assent-dark"

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.strip import Strip
 
 from assent.cli.screen.card import Shown
-from assent.cli.screen.lines import DASH, Piece, cut, flow, inert, line, spread
+from assent.cli.screen.lines import DASH, Piece, Row, cut, flow, inert, line, spread
 from assent.cli.screen.live import View
 from assent.cli.screen.look import PLAIN, Look
 from assent.core.request import Kind, Review, State
@@ -50,7 +49,7 @@ def deeds(shown: Shown | None) -> list[Deed]:
     return [*first, Deed("m", "Modify"), Deed("s", "Send back"), Deed("d", "Deny", harsh=True)]
 
 
-def bar(shown: Shown | None, note: Piece | None, width: int, look: Look) -> tuple[list[Strip], list[Spot]]:
+def bar(shown: Shown | None, note: Piece | None, width: int, look: Look) -> tuple[list[Row], list[Spot]]:
     """What is going on, in a line, and under it the keys; never fewer keys than there are deeds."""
     told: Piece = note or _standing(shown, look)
     opens = [Deed("e", "Open")] if shown is not None and shown.hides else []
@@ -105,7 +104,7 @@ def _standing(shown: Shown | None, look: Look) -> Piece:
 _LOUD = (View.RAN, View.UNKNOWN)
 
 
-def tabs(counts: Sequence[tuple[View, str]], current: View, width: int, look: Look) -> list[Strip]:
+def tabs(counts: Sequence[tuple[View, str]], current: View, width: int, look: Look) -> list[Row]:
     """The views, with how much is in each."""
     pieces: list[Piece] = [(" ", PLAIN)]
     short = width < 84
@@ -128,19 +127,22 @@ def tab_spots(counts: Sequence[tuple[View, str]], width: int) -> list[tuple[int,
     return found
 
 
-def header(mine: str, place: str, who: str, live: bool, width: int, look: Look) -> list[Strip]:
+def header(mine: str, place: str, who: str, live: bool, width: int, look: Look) -> list[Row]:
     """The name of the house, what waits, and whether the line to the store is up."""
     waits: Style = look.strong if mine != "0" else look.soft
+    if not mine:
+        return [spread([(" assent ", look.accent)], [("○ away ", look.danger)], width)]
     words = "nothing waits for you" if mine == "0" else f"{mine} wait{'s' if mine == '1' else ''} for you"
     right: list[Piece] = [("● live", look.ok) if live else ("○ away", look.danger), (f"  {who} ", look.soft)]
     return [spread([(" assent ", look.accent), (words, waits), (f"   {place}", look.faint)], right, width)]
 
 
-def banners(trouble: str, observes: bool, nobody: str, width: int, look: Look) -> list[Strip]:
+def banners(trouble: str, observes: bool, nobody: str, width: int, look: Look) -> list[Row]:
     """What must not be overlooked: no store, nothing held, nobody known."""
-    rows: list[Strip] = []
+    rows: list[Row] = []
     if trouble:
-        rows.append(line((f" ✕ {cut(inert(trouble), width - 28)} — trying again; R now".ljust(width), look.alarm)))
+        style = look.loud if trouble.startswith("no database") else look.alarm
+        rows.append(line((f" ✕ {cut(inert(trouble), width - 26)} — trying again; R now".ljust(width), style)))
     if observes:
         text = " ▌ OBSERVE MODE: nothing is held. What would wait runs at once; `mode: enforce` ends this. "
         rows.append(line((cut(text, width).ljust(width), look.loud)))
@@ -149,23 +151,23 @@ def banners(trouble: str, observes: bool, nobody: str, width: int, look: Look) -
     return rows
 
 
-EMPTY = """
-Requests come from agents. An agent asks when it calls a function that you guard:
-
+_TEACH = (
+    ("Requests come from agents. An agent asks when it calls a function that you guard:", ""),
+    ("", """
     import assent
 
     gate = assent.open()
 
-    @gate.guard(reversible=False, outside=True, says="Mail {to.count} people: {subject}")
-    def send_email(to: list[str], subject: str, body: str) -> str:
+    @gate.guard(reversible=False, outside=True,
+                says="Mail {to.count} people: {subject}")
+    def send_email(to: list[str], subject: str, body: str):
         ...
+"""),
+    ("A call that is safe runs. One that is not waits here, the moment it is made, whichever process made it.", ""),
+)  # fmt: skip
 
-A call that is safe runs. One that is not waits here, in this list, the moment it is made, from any process that
-opens the same database. Nothing needs to be restarted.
-"""
 
-
-def empty(view: View, place: str, search: str, elsewhere: int, width: int, look: Look) -> list[Strip]:
+def empty(view: View, place: str, search: str, trouble: str, elsewhere: int, width: int, look: Look) -> list[Row]:
     """What to say where there is nothing, and what would change that."""
     if search:
         return [line(), *flow([(f"Nothing here contains “{inert(search)}”. esc ends the search.", look.ink)], width)]
@@ -176,16 +178,17 @@ def empty(view: View, place: str, search: str, elsewhere: int, width: int, look:
         View.UNKNOWN: "No outcome is unknown.",
         View.DECIDED: "Nothing has been decided yet.",
     }[view]
-    rows = [line(), *flow([(title, look.strong)], width)]
+    title = f"Nothing can be shown: {inert(trouble)}." if trouble else title
+    rows = [line(), *flow([(title, look.strong)], width), line()]
     if view is View.MINE and elsewhere:
         rows += flow([(f"{elsewhere} wait for others: ] shows them.", look.soft)], width)
     if view in (View.MINE, View.WAITING):
-        for row in EMPTY.split("\n"):
-            is_code = row.startswith("    ")
-            rows += [line((cut(row, width), look.accent))] if is_code else flow([(row, look.soft)], width)
-        rows += flow([("Watching ", look.soft), (inert(place), look.ink)], width)
+        for prose, code in _TEACH:
+            rows += flow([(prose, look.soft)], width) if prose else []
+            rows += [line((cut(row, width), look.accent)) for row in code.split("\n")] if code else []
+        rows += [line(), *flow([("Watching ", look.soft), (inert(place), look.ink)], width)]
         rows += flow(
-            [("To see it at work without an agent of your own: ", look.soft), ("assent demo", look.accent)], width
+            [("To see it at work without an agent of yours: ", look.soft), ("assent demo", look.accent)], width
         )
     if view is View.UNKNOWN:
         told = "When an action was started and its end was never recorded, it comes here and somebody looks."

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rich.cells import cell_len
-from textual.strip import Strip
+from rich.segment import Segment
 
 from assent.cli.screen.fields import fields, folds, one_line
-from assent.cli.screen.lines import BLANK, DASH, Piece, boxed, chips, cut, flow, inert, line, spread
+from assent.cli.screen.lines import BLANK, DASH, Piece, Row, boxed, chips, cut, flow, inert, line, spread
 from assent.cli.screen.look import PLAIN, Look, mark, mark_of
 from assent.core.action import Json
 from assent.core.briefing import Briefing, Difference, OptionLine
@@ -56,7 +56,7 @@ def is_soon(brief: Briefing, now: datetime) -> bool:
     return brief.ends_at is not None and brief.ends_at - now < SOON
 
 
-def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Strip]:
+def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
     """What stays in sight while the card scrolls: risk, time left and what happens then, the consequence."""
     found = mark(brief, look)
     rows = [line((f" ▌ {cut(inert(text), width - 4)} ".ljust(width), look.loud)) for text in brief.warnings[:3]]
@@ -73,11 +73,10 @@ def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Strip]:
     title = flow([(inert(brief.title)[:600], look.strong)], width - 1, (f"{found.rail} ", found.style), 2)
     if len(title) > _TITLE_ROWS:
         title = [*title[: _TITLE_ROWS - 1], line((f"{found.rail} ", found.style), ("… the whole is below", look.faint))]
-    railed = [title[0]] + [Strip.join([line((f"{found.rail} ", found.style)), row.crop(2)]) for row in title[1:]]
-    return rows + railed
+    return [*rows, title[0], *([Segment(f"{found.rail} ", found.style), *row[1:]] for row in title[1:])]
 
 
-def body(shown: Shown, now: datetime, width: int, look: Look) -> list[Strip]:
+def body(shown: Shown, now: datetime, width: int, look: Look) -> list[Row]:
     """The rest of the card, in the order in which it matters."""
     brief = shown.brief
     rows = [BLANK, *_facts(brief, width, look)]
@@ -99,9 +98,9 @@ def body(shown: Shown, now: datetime, width: int, look: Look) -> list[Strip]:
     return rows
 
 
-def changes(found: Iterable[Difference], width: int, look: Look, title: str) -> list[Strip]:
+def changes(found: Iterable[Difference], width: int, look: Look, title: str) -> list[Row]:
     """What was asked for and what it is now, by name."""
-    rows: list[Strip] = []
+    rows: list[Row] = []
     for each in found:
         name = inert(each.name)[:60]
         rows += flow([(one_line(each.before), look.gone)], width, (f"- {name}  ", look.gone))
@@ -111,18 +110,18 @@ def changes(found: Iterable[Difference], width: int, look: Look, title: str) -> 
     return [BLANK, _heading(title, look), *rows] if rows else []
 
 
-def exactly(action: str, args: Mapping[str, Json], width: int, look: Look, *, whole: bool) -> list[Strip]:
+def exactly(action: str, args: Mapping[str, Json], width: int, look: Look, *, whole: bool) -> list[Row]:
     """An action and its arguments in a box, from the stored bytes."""
     inner = width - 4
     rows = fields(args, inner, look, whole=whole, action=action)
     return boxed(rows, width, look.line)
 
 
-def _heading(text: str, look: Look) -> Strip:
+def _heading(text: str, look: Look) -> Row:
     return line((text, look.soft + look.strong))
 
 
-def _facts(brief: Briefing, width: int, look: Look) -> list[Strip]:
+def _facts(brief: Briefing, width: int, look: Look) -> list[Row]:
     if brief.kind is Kind.QUESTION:
         return []
     hurts = {"cannot be undone", "leaves our systems", "costs money", "reaches the whole organisation"}
@@ -135,7 +134,7 @@ def _facts(brief: Briefing, width: int, look: Look) -> list[Strip]:
     )
 
 
-def _why(brief: Briefing, width: int, look: Look) -> list[Strip]:
+def _why(brief: Briefing, width: int, look: Look) -> list[Row]:
     if not brief.why:
         return []
     title = "Why you are asked" if brief.state is State.PENDING else "Why it was gated"
@@ -145,7 +144,7 @@ def _why(brief: Briefing, width: int, look: Look) -> list[Strip]:
     return rows
 
 
-def _question(brief: Briefing, width: int, look: Look) -> list[Strip]:
+def _question(brief: Briefing, width: int, look: Look) -> list[Row]:
     question = brief.question
     if question is None:
         return []
@@ -167,7 +166,7 @@ def _question(brief: Briefing, width: int, look: Look) -> list[Strip]:
     return rows
 
 
-def _options(brief: Briefing, width: int, look: Look) -> list[Strip]:
+def _options(brief: Briefing, width: int, look: Look) -> list[Row]:
     if not brief.options:
         return []
     rows = [BLANK, _heading("What you can do" if brief.state is State.PENDING else "What could be done", look)]
@@ -178,7 +177,7 @@ def _options(brief: Briefing, width: int, look: Look) -> list[Strip]:
     return rows
 
 
-def _option(option: OptionLine, width: int, look: Look) -> list[Strip]:
+def _option(option: OptionLine, width: int, look: Look) -> list[Row]:
     key = f" {option.number + 1} " if option.number < 9 else " c "
     label = inert(option.label)[:200]
     pieces: list[Piece] = [(label, look.off if option.forbidden else look.strong)]
@@ -195,10 +194,10 @@ def _option(option: OptionLine, width: int, look: Look) -> list[Strip]:
     rows = flow(pieces, width - 1, (key, look.off if option.forbidden else look.key), 4)
     told = option.consequence or option.says or ("Nothing runs." if not option.runs else "")
     rows += flow([(inert(told)[:400], look.soft)], width - 1, ("    ", PLAIN)) if told else []
-    return [Strip.join([line((side, look.ok)), row]) for row in rows]
+    return [[Segment(side, look.ok), *row] for row in rows]
 
 
-def _runs(shown: Shown, width: int, look: Look) -> list[Strip]:
+def _runs(shown: Shown, width: int, look: Look) -> list[Row]:
     brief = shown.brief
     if brief.kind is Kind.QUESTION:
         return []
@@ -212,9 +211,9 @@ def _runs(shown: Shown, width: int, look: Look) -> list[Strip]:
     return rows
 
 
-def _list_change(before: list[Json], after: list[Json], width: int, look: Look) -> list[Strip]:
+def _list_change(before: list[Json], after: list[Json], width: int, look: Look) -> list[Row]:
     old, new = {one_line(item) for item in before}, {one_line(item) for item in after}
-    rows: list[Strip] = []
+    rows: list[Row] = []
     for sign, items, style in (("-", sorted(old - new), look.gone), ("+", sorted(new - old), look.added)):
         rows += [line((f"    {sign} ", style), (cut(item, width - 6), style)) for item in items[:6]]
         if len(items) > 6:
@@ -222,8 +221,8 @@ def _list_change(before: list[Json], after: list[Json], width: int, look: Look) 
     return rows
 
 
-def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Strip]:
-    rows: list[Strip] = []
+def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
+    rows: list[Row] = []
     if brief.needs > 1:
         given = sum(vote.word in ("approve", "modify", "choose") for vote in brief.votes)
         dots = "●" * min(given, brief.needs) + "○" * max(0, brief.needs - given)
@@ -237,7 +236,7 @@ def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Stri
     return [BLANK, _heading("Who decides", look), *rows] if rows else []
 
 
-def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Strip]:
+def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Row]:
     if brief.state is State.PENDING:
         return []
     rows = [BLANK, _heading("What became of it", look), *flow([(inert(brief.outcome)[:600], look.ink)], width)]
@@ -253,11 +252,11 @@ def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[St
     return rows
 
 
-def _claims(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Strip]:
+def _claims(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Row]:
     if not brief.claims:
         return []
     inner = width - 4
-    rows: list[Strip] = []
+    rows: list[Row] = []
     for name in ("why", "goal", "confidence", "cost", "alternatives"):
         if name in brief.claims:
             rows += _claim(name, brief.claims[name], inner, look, whole=whole)
@@ -267,7 +266,7 @@ def _claims(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Str
     return [BLANK, *boxed(rows, width, look.claim_line, title, dashed=True)]
 
 
-def _claim(name: str, value: Json, width: int, look: Look, *, whole: bool) -> list[Strip]:
+def _claim(name: str, value: Json, width: int, look: Look, *, whole: bool) -> list[Row]:
     if name == "confidence" and isinstance(value, int | float):
         value = f"{value:.0%}"
     if name == "cost" and isinstance(value, int | float):
@@ -285,14 +284,14 @@ def _claim(name: str, value: Json, width: int, look: Look, *, whole: bool) -> li
     return flow([(text, look.claim), (more, look.faint)], width, (f"{name}  ".ljust(7), look.faint))
 
 
-def summary(brief: Briefing, now: datetime, width: int, look: Look, *, whole: bool) -> list[Strip]:
+def summary(brief: Briefing, now: datetime, width: int, look: Look, *, whole: bool) -> list[Row]:
     """What somebody is about to allow, for a dialog: the consequence, what hurts, and exactly what runs."""
     rows = [*head(brief, now, width, look), BLANK, *_facts(brief, width, look)]
     rows += changes(brief.differences, width, look, "What is changed")
     return [*rows, BLANK, *exactly(brief.action, brief.args, width, look, whole=whole)]
 
 
-def option_summary(brief: Briefing, option: OptionLine, width: int, look: Look, *, whole: bool) -> list[Strip]:
+def option_summary(brief: Briefing, option: OptionLine, width: int, look: Look, *, whole: bool) -> list[Row]:
     """What an option would run instead, and how that differs from what was asked."""
     rows = _option(option, width, look)
     if not option.runs:

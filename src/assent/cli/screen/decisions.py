@@ -9,13 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from textual.strip import Strip
-
 from assent.cli.screen.card import Shown, hidden, option_summary, summary
 from assent.cli.screen.dialogs import Confirm, Dialog, Pick, Typed, Words
 from assent.cli.screen.edit import Form
 from assent.cli.screen.fields import folds
-from assent.cli.screen.lines import BLANK, DASH, flow, inert
+from assent.cli.screen.lines import BLANK, DASH, Row, flow, inert
 from assent.cli.screen.live import Live
 from assent.cli.screen.look import Look
 from assent.core.action import Json, Risk
@@ -104,7 +102,7 @@ class Decisions:
         look, confirm = self._look(), ""
         heading = f"Choose {number + 1}: {inert(option.label)[:200]}"
 
-        def draw(width: int, whole: bool) -> list[Strip]:
+        def draw(width: int, whole: bool) -> list[Row]:
             return option_summary(found, option, width, look, whole=whole)
 
         if option.phrase:
@@ -197,7 +195,7 @@ class Decisions:
         """The confirmation for changed arguments (empty where none is wanted), or nothing: back to the form."""
         look = self._look()
 
-        def draw(width: int, whole: bool) -> list[Strip]:
+        def draw(width: int, whole: bool) -> list[Row]:
             rows = summary(seen, self._live.now(), width, look, whole=whole)
             for sentence in seen.why:
                 rows += flow([(sentence, look.ink)], width, (f"{DASH} ", look.faint))
@@ -243,7 +241,7 @@ class Decisions:
         choice = question.choices[number]
         look = self._look()
 
-        def draw(width: int, _: bool) -> list[Strip]:
+        def draw(width: int, _: bool) -> list[Row]:
             told = flow([(inert(question.text, lines=True)[:2_000], look.claim)], width)
             return [*told, BLANK, *flow([(inert(choice, lines=True), look.strong)], width, ("→ ", look.accent))]
 
@@ -307,7 +305,7 @@ class Decisions:
     async def _sure(self, found: Briefing, yes: str, heading: str) -> bool:
         look = self._look()
 
-        def draw(width: int, whole: bool) -> list[Strip]:
+        def draw(width: int, whole: bool) -> list[Row]:
             return summary(found, self._live.now(), width, look, whole=whole)
 
         return bool(await self._ask(Confirm(heading, look, draw, yes)))

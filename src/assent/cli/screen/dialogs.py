@@ -13,10 +13,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
-from assent.cli.screen.lines import BLANK, DASH, Piece, flow, inert
+from assent.cli.screen.lines import BLANK, DASH, Piece, Row, flow, inert
 from assent.cli.screen.look import PLAIN, Look
 from assent.cli.screen.paper import Draw, Paper, Slab
 
@@ -66,10 +65,10 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     def action_leave(self) -> None:
         self.dismiss(None)
 
-    def _title(self, width: int) -> list[Strip]:
+    def _title(self, width: int) -> list[Row]:
         return flow([(inert(self._heading)[:400], self.look.strong)], width)
 
-    def _foot(self, width: int) -> list[Strip]:
+    def _foot(self, width: int) -> list[Row]:
         told = flow([(inert(self.complaint)[:600], self.look.danger)], width) if self.complaint else []
         return [*told, *flow([*self.keys(), (" esc ", self.look.key), (" back", self.look.soft)], width)]
 
@@ -89,7 +88,7 @@ class Confirm(Dialog[bool]):
     ]
 
     def __init__(
-        self, heading: str, look: Look, draw: Callable[[int, bool], list[Strip]], yes: str, *, hides: str = ""
+        self, heading: str, look: Look, draw: Callable[[int, bool], list[Row]], yes: str, *, hides: str = ""
     ) -> None:
         super().__init__(heading, look)
         self._draw, self._yes, self._hides, self._whole = draw, yes, hides, False
@@ -193,7 +192,7 @@ class Typed(Dialog[str]):
         if time.monotonic() < self._ready_at + 1:
             self.refoot()
 
-    def _wanted(self, width: int) -> list[Strip]:
+    def _wanted(self, width: int) -> list[Row]:
         return [
             BLANK,
             *flow([("Type this to confirm: ", self.look.soft), (inert(self._phrase), self.look.critical)], width),
@@ -290,7 +289,7 @@ class Pick(Dialog[Picked]):
         words = self.query_one("#words", Input).value.strip() if self._own else ""
         self.dismiss(Picked(number, words, self._on))
 
-    def _lines(self, width: int) -> list[Strip]:
+    def _lines(self, width: int) -> list[Row]:
         rows = []
         for number, choice in enumerate(self._choices, 1):
             key = (f" {number} ", self.look.key) if number <= 9 else ("   ", PLAIN)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.strip import Strip
 
-from assent.cli.screen.lines import Piece, inert, line, wrapped
+from assent.cli.screen.lines import Piece, Row, cut, inert, line, wrapped
 from assent.cli.screen.look import PLAIN, Look
 from assent.core.action import Json
 from assent.core.canonical import canonical
@@ -44,11 +43,11 @@ def folds(args: Mapping[str, Json]) -> tuple[Fold, ...]:
     return tuple(found)
 
 
-def fields(args: Mapping[str, Json], width: int, look: Look, *, whole: bool, action: str = "") -> list[Strip]:
+def fields(args: Mapping[str, Json], width: int, look: Look, *, whole: bool, action: str = "") -> list[Row]:
     """Every value beside its name, after the `action` if one is given; without `whole`, long values are folded."""
     named = [(inert(name), value) for name, value in _named(args)]
-    margin = min(_NAME_CELLS, max([len("action"), *(cell_len(name) for name, _ in named)])) + 2
-    rows: list[Strip] = []
+    margin = min(_NAME_CELLS, width // 3, max([len("action"), *(cell_len(name) for name, _ in named)])) + 2
+    rows: list[Row] = []
     if action:
         parts = wrapped(inert(action), width - margin)
         rows = [line(("action".ljust(margin), look.soft), (next(parts), look.strong))]
@@ -111,7 +110,7 @@ def _value(value: Json, width: int, look: Look, *, whole: bool) -> Iterator[list
     elif isinstance(value, Mapping | list):
         yield from _text(pretty(value), width, look, look.ink, folded=folded)
     else:
-        yield [(inert(_short(value)), look.accent)]
+        yield from ([(row, look.accent)] for row in wrapped(inert(_short(value)), width))
 
 
 def _text(value: str, width: int, look: Look, style: Style, *, folded: bool) -> Iterator[list[Piece]]:
@@ -120,7 +119,7 @@ def _text(value: str, width: int, look: Look, style: Style, *, folded: bool) -> 
         head = "\n".join(rows[:_HEAD_ROWS]) if rows else value[:_HEAD_CHARACTERS]
         tail = "\n".join(rows[-_TAIL_ROWS:]) if rows else value[-_TAIL_CHARACTERS:]
         yield from ([(row, style)] for row in wrapped(inert(head, lines=True), width))
-        yield _folded(_hidden(value), look)
+        yield _folded(_hidden(value), width, look)
         yield from ([(row, style)] for row in wrapped(inert(tail, lines=True), width))
         return
     if _LOOKS_OTHERWISE.fullmatch(value) and "\n" not in value:
@@ -135,16 +134,18 @@ def _items(value: list[Json], width: int, look: Look, *, folded: bool) -> Iterat
     for number, item in enumerate(value, 1):
         if long and _HEAD_ROWS < number <= len(value) - _TAIL_ROWS:
             if number == _HEAD_ROWS + 1:
-                yield _folded(_hidden(value), look)
+                yield _folded(_hidden(value), width, look)
             continue
-        inside = folded and isinstance(item, str) and bool(_hidden(item))
-        parts = _text(_short(item), max(8, width - digits - 1), look, look.ink, folded=inside)
+        parts = _value(item, max(8, width - digits - 1), look, whole=not folded)
         for row, part in enumerate(parts):
             yield [((f"{number:>{digits}} " if row == 0 else " " * (digits + 1)), look.faint), *part]
 
 
-def _folded(hidden: str, look: Look) -> list[Piece]:
-    return [(f"┄┄ {hidden} folded ", look.risky), (" e ", look.key), (" opens ┄┄", look.risky)]
+def _folded(hidden: str, width: int, look: Look) -> list[Piece]:
+    told = f"┄┄ {hidden} folded "
+    if len(told) + 12 > width:
+        return [(cut(f"┄ {hidden}, e opens", width), look.risky)]
+    return [(told, look.risky), (" e ", look.key), (" opens ┄┄", look.risky)]
 
 
 def _is_simple_list(value: Json) -> bool:

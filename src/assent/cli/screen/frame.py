@@ -7,12 +7,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.screen import Screen
-from textual.strip import Strip
 from textual.widgets import Input
 
 from assent.cli.screen import bar, card
 from assent.cli.screen.card import Shown
-from assent.cli.screen.lines import Piece, inert
+from assent.cli.screen.lines import Piece, Row, inert
 from assent.cli.screen.live import Live, View
 from assent.cli.screen.look import Look
 from assent.cli.screen.paper import Paper, Slab
@@ -99,10 +98,12 @@ class Frame(Screen[None]):
             slab.redraw()
 
     def _count(self, view: View) -> str:
-        rows = self.live.rows(view)
+        if not self.live.is_open:
+            return ""
+        rows = self.live.rows(view, searched=False)
         if view is View.RAN:
             rows = [request for request in rows if request.review is Review.OPEN]
-        more = self.live.shelf(view).has_more and view in (View.MINE, View.WAITING)
+        more = self.live.shelf(view, searched=False).has_more and view in (View.MINE, View.WAITING)
         return f"{len(rows):,}{'+' if more else ''}"
 
     def counts(self) -> list[tuple[View, str]]:
@@ -110,7 +111,7 @@ class Frame(Screen[None]):
         found = [(view, "" if view is View.DECIDED else self._count(view)) for view in View]
         return [(view, "" if count == "0" and view in (View.RAN, View.UNKNOWN) else count) for view, count in found]
 
-    def _header(self, width: int) -> list[Strip]:
+    def _header(self, width: int) -> list[Row]:
         person = self.live.person
         up = self.live.is_open and not self.trouble
         return bar.header(
@@ -122,26 +123,26 @@ class Frame(Screen[None]):
             self.look(),
         )
 
-    def _tabs(self, width: int) -> list[Strip]:
+    def _tabs(self, width: int) -> list[Row]:
         return bar.tabs(self.counts(), self.view, width, self.look())
 
-    def _banner(self, width: int) -> list[Strip]:
+    def _banner(self, width: int) -> list[Row]:
         return bar.banners(self.trouble, self.live.observes, self.live.nobody, width, self.look())
 
-    def _head(self, width: int) -> list[Strip]:
+    def _head(self, width: int) -> list[Row]:
         if self.current is None:
             return []
         return card.head(self.live.brief(self.current), self.live.now(), width, self.look())
 
-    def _body(self, width: int) -> list[Strip]:
+    def _body(self, width: int) -> list[Row]:
         shown = self.shown
         if shown is None:
             text = self.query_one("#search", Input).value
             elsewhere = len(self.live.rows(View.WAITING))
-            return bar.empty(self.view, self._place, text, elsewhere, width, self.look())
+            return bar.empty(self.view, self._place, text, self.trouble, elsewhere, width, self.look())
         return card.body(shown, self.live.now(), min(width, 110), self.look())
 
-    def _bar(self, width: int) -> list[Strip]:
+    def _bar(self, width: int) -> list[Row]:
         rows, spots = bar.bar(self.shown, self._note, width, self.look())
         self.query_one("#bar", Slab).spots = [(y + 1, start + 1, end + 1, key) for y, start, end, key in spots]
         return rows

@@ -20,7 +20,7 @@ from assent.cli.screen.frame import Frame, said
 from assent.cli.screen.keys import help_lines
 from assent.cli.screen.lines import line, wrapped
 from assent.cli.screen.live import View
-from assent.cli.screen.look import Look
+from assent.cli.screen.look import Look, other_theme
 from assent.cli.screen.paper import Paper, Slab
 from assent.cli.screen.queue import Queue
 from assent.core.decision import Opinion
@@ -106,6 +106,8 @@ class InboxScreen(Frame):
 
     def _troubled(self, problem: str) -> None:
         self.trouble = problem
+        if self.current is None:
+            self.query_one("#body", Paper).redraw()
         self.redraw_edges()
 
     async def _connect(self) -> None:
@@ -385,7 +387,11 @@ class InboxScreen(Frame):
         self.queue.focus()
 
     def action_theme(self) -> None:
-        self.app.action_toggle_dark() if hasattr(self.app, "action_toggle_dark") else None
+        self.app.theme = other_theme(self.app.theme)
+        for paper in self.query(Paper):
+            paper.redraw()
+        self.query_one("#head", Slab).redraw()
+        self.redraw_edges()
 
     def action_again(self) -> None:
         self.run_worker(self._connect(), group="store", exclusive=True, exit_on_error=False)

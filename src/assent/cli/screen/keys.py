@@ -1,14 +1,12 @@
 """Every key of the inbox, in groups, for the help and for the documentation to be checked against."""
 
-from textual.strip import Strip
-
-from assent.cli.screen.lines import BLANK, DASH, flow, line
+from assent.cli.screen.lines import BLANK, DASH, Row, flow, line
 from assent.cli.screen.look import Look
 
 
-def help_lines(width: int, look: Look) -> list[Strip]:
+def help_lines(width: int, look: Look) -> list[Row]:
     """Every key, in groups."""
-    rows: list[Strip] = []
+    rows: list[Row] = []
     for title, keys in HELP:
         rows += [line((title, look.soft + look.strong))]
         for key, does in keys:

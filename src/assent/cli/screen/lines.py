@@ -8,17 +8,18 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual.strip import Strip
 
 from assent.core.text import visible
 
 Piece = tuple[str, Style]
+Row = list[Segment]
+"""One line, light enough for tens of thousands; it becomes a strip only where it is in sight."""
 
 _CONSOLE = Console(file=io.StringIO(), width=200, color_system=None, legacy_windows=False)
 _PROSE = 4_000
 """Longer lines are cut at the edge instead of between words: quick for any size, and nothing is lost."""
 
-BLANK = Strip([], 0)
+BLANK: Row = []
 DASH = "\u2013"
 
 
@@ -35,32 +36,35 @@ def cut(text: str, width: int) -> str:
     return set_cell_size(head, max(0, width - 1)).rstrip() + "…" if width > 0 else ""
 
 
-def line(*pieces: Piece) -> Strip:
+def line(*pieces: Piece) -> Row:
     """One line."""
-    return Strip([Segment(text, style) for text, style in pieces if text])
+    return [Segment(text, style) for text, style in pieces if text]
 
 
-def spread(left: Sequence[Piece], right: Sequence[Piece], width: int) -> Strip:
+def fitted(row: Row, width: int) -> Row:
+    """The line cut or padded to exactly `width` cells."""
+    return Segment.adjust_line_length(row, width)
+
+
+def spread(left: Sequence[Piece], right: Sequence[Piece], width: int) -> Row:
     """One line with something at either end; the left gives way."""
     taken = sum(cell_len(text) for text, _ in right)
-    room = max(0, width - taken - 1)
-    made = line(*left).crop(0, room).extend_cell_length(width - taken)
-    return Strip.join([made, line(*right)])
+    return [*fitted(fitted(line(*left), max(0, width - taken - 1)), max(0, width - taken)), *line(*right)]
 
 
-def flow(pieces: Iterable[Piece], width: int, first: Piece | None = None, indent: int = 0) -> list[Strip]:
+def flow(pieces: Iterable[Piece], width: int, first: Piece | None = None, indent: int = 0) -> list[Row]:
     """The pieces as prose, wrapped between words; `first` stands before the first line, the rest is indented."""
     made = list(pieces)
     margin = max(indent, cell_len(first[0]) if first else 0)
     room = max(8, width - margin)
+    rows: list[Row]
     if sum(len(text) for text, _ in made) > _PROSE:
         rows = [line((part, made[0][1])) for part in wrapped("".join(text for text, _ in made), room)]
     else:
         text = Text.assemble(*made, overflow="fold", end="")
-        rows = [Strip(list(each.render(_CONSOLE))) for each in text.wrap(_CONSOLE, room)]
-    lead, space = line(first or (" " * margin, Style())), line((" " * margin, Style()))
-    lead = lead.extend_cell_length(margin)
-    return [Strip.join([space if number else lead, row]) for number, row in enumerate(rows or [BLANK])]
+        rows = [list(each.render(_CONSOLE)) for each in text.wrap(_CONSOLE, room)]
+    lead, space = fitted(line(first or ("", Style())), margin), line((" " * margin, Style()))
+    return [[*(space if number else lead), *row] for number, row in enumerate(rows or [[]])]
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
@@ -68,17 +72,25 @@ def wrapped(text: str, width: int) -> Iterator[str]:
     for row in text.split("\n"):
         if len(row) <= width and row.isascii():
             yield row
-        elif len(row) > _PROSE and row.isascii():
-            yield from (row[at : at + width] for at in range(0, len(row), width))
         elif len(row) > _PROSE:
-            yield from chop_cells(row, width)
+            yield from _chopped(row, width)
         else:
             yield from (each.plain for each in Text(row, overflow="fold").wrap(_CONSOLE, width)) if row else ("",)
 
 
+def _chopped(text: str, width: int) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        part = text[at : at + width]
+        if not part.isascii() and cell_len(part) > width:
+            part = chop_cells(part, width)[0]
+        at += len(part)
+        yield part
+
+
 def boxed(
-    rows: Iterable[Strip], width: int, style: Style, title: Sequence[Piece] = (), *, dashed: bool = False
-) -> list[Strip]:
+    rows: Iterable[Row], width: int, style: Style, title: Sequence[Piece] = (), *, dashed: bool = False
+) -> list[Row]:
     """The lines in a frame, with a title in its upper edge."""
     flat, upright = ("╌", "╎") if dashed else ("─", "│")
     inner = max(1, width - 4)
@@ -86,12 +98,12 @@ def boxed(
     taken = sum(cell_len(text) for text, _ in head)
     side, end = Segment(f"{upright} ", style), Segment(f" {upright}", style)
     made = [line(*head, (flat * max(0, width - taken - 1), style), ("╮", style))]
-    made += [Strip([side, *row.crop(0, inner).extend_cell_length(inner), end], inner + 4) for row in rows]
+    made += [[side, *fitted(row, inner), end] for row in rows]
     made.append(line(("╰" + flat * max(0, width - 2) + "╯", style)))
     return made
 
 
-def chips(labels: Iterable[Piece], width: int, indent: int = 0) -> list[Strip]:
+def chips(labels: Iterable[Piece], width: int, indent: int = 0) -> list[Row]:
     """Small labels beside each other, as many to a line as fit."""
     rows: list[list[Piece]] = [[(" " * indent, Style())]]
     used = indent

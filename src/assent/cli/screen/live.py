@@ -130,7 +130,7 @@ class Live:
         self._ahead = timedelta(0)
         self._briefs: dict[str, tuple[int, str, Briefing]] = {}
         self._settled: dict[str, float] = {}
-        self._mine: tuple[object, list[Request]] = (None, [])
+        self._mine: dict[bool, tuple[object, list[Request]]] = {}
         self.person: Principal | None = None
         self.nobody = ""
         self.shelves: dict[View, Shelf] = {view: Shelf(view) for view in _WANTED}
@@ -194,19 +194,22 @@ class Live:
         """Why whoever sits here may not decide this; nothing if they may."""
         return self.inbox.may_decide(self.person, request) if self._desk is not None else "the database is not open"
 
-    def rows(self, view: View) -> list[Request]:
-        """What this view lists, of what was read and found."""
-        shelf = self.shelf(view)
+    def rows(self, view: View, *, searched: bool = True) -> list[Request]:
+        """What this view lists, of what was read; also what a search found, unless it is not `searched`."""
+        shelf = self.shelf(view, searched=searched)
         if view is not View.MINE:
             return shelf.rows
         key = (shelf, shelf.changes, self._desk and self._desk.judgement.policy, self.person)
-        if self._mine[0] != key:
-            self._mine = (key, [request for request in shelf.rows if self.why_not(request) is None])
-        return self._mine[1]
+        known = self._mine.get(searched)
+        if known is None or known[0] != key:
+            known = self._mine[searched] = (key, [request for request in shelf.rows if self.why_not(request) is None])
+        return known[1]
 
-    def shelf(self, view: View) -> Shelf:
+    def shelf(self, view: View, *, searched: bool = True) -> Shelf:
+        """Where the requests of a view are."""
         base = View.WAITING if view is View.MINE else view
-        return self.found if self.found is not None and self.found.view is base else self.shelves[base]
+        found = self.found if searched else None
+        return found if found is not None and found.view is base else self.shelves[base]
 
     async def reload(self) -> None:
         """Every shelf was read anew from its beginning, as far as it had been read before."""

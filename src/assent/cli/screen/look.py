@@ -143,6 +143,11 @@ THEMES = {
 }
 
 
+def other_theme(name: str) -> str:
+    """Light instead of dark, or the other way round."""
+    return "assent-light" if name == "assent-dark" else "assent-dark"
+
+
 def theme_for(terminal: str) -> str:
     """The theme that fits the terminal's background, as `COLORFGBG` tells it; dark where nothing does."""
     background = terminal.rpartition(";")[2]

@@ -17,11 +17,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from assent.cli.screen.lines import BLANK
+from assent.cli.screen.lines import BLANK, Row
 from assent.cli.screen.look import PLAIN
 from assent.core.text import visible
 
-Draw = Callable[[int], list[Strip]]
+Draw = Callable[[int], list[Row]]
 
 
 class Inert(LineFilter):
@@ -50,22 +50,22 @@ class Slab(Widget):
 
     def __init__(self, draw: Draw, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._draw, self._strips, self._width = draw, list[Strip](), -1
+        self._draw, self._rows, self._width = draw, list[Row](), -1
         self.spots: list[tuple[int, int, int, str]] = []
         self._base = PLAIN
 
     def redraw(self) -> None:
         """What it shows is current."""
-        before, self._width = len(self._strips), -1
+        before, self._width = len(self._rows), -1
         width = self.content_size.width
         if width:
             self._lines(width)
-        self.refresh(layout=before != len(self._strips) or not width)
+        self.refresh(layout=before != len(self._rows) or not width)
 
-    def _lines(self, width: int) -> list[Strip]:
+    def _lines(self, width: int) -> list[Row]:
         if width != self._width:
-            self._strips, self._width = self._draw(width), width
-        return self._strips
+            self._rows, self._width = self._draw(width), width
+        return self._rows
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
         return len(self._lines(width))
@@ -81,7 +81,7 @@ class Slab(Widget):
         width = self.content_size.width
         rows = self._lines(width)
         row = rows[y] if y < len(rows) else BLANK
-        return row.crop_extend(0, width, self._base).apply_style(self._base)
+        return Strip(row).crop_extend(0, width, self._base).apply_style(self._base)
 
     def on_click(self, event: events.Click) -> None:
         for y, start, end, key in self.spots:
@@ -105,7 +105,7 @@ class Paper(ScrollView, can_focus=True):
 
     def __init__(self, draw: Draw, *, id: str | None = None, margin: int = 1, most: int = 0) -> None:
         super().__init__(id=id)
-        self._draw, self._strips, self._width, self._margin, self._most = draw, list[Strip](), -1, margin, most
+        self._draw, self._rows, self._width, self._margin, self._most = draw, list[Row](), -1, margin, most
         self._base = PLAIN
 
     def redraw(self, *, top: bool = False) -> None:
@@ -121,8 +121,8 @@ class Paper(ScrollView, can_focus=True):
         width = max(10, self._room())
         if width != self._width:
             self._width = width
-            self._strips = self._draw(width - 2 * self._margin)
-            self.virtual_size = Size(width, len(self._strips))
+            self._rows = self._draw(width - 2 * self._margin)
+            self.virtual_size = Size(width, len(self._rows))
 
     def _room(self) -> int:
         """The width to draw for: always less the scroll bar, so that its coming does not move the text."""
@@ -143,9 +143,9 @@ class Paper(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         at = self.scroll_offset.y + y
-        row = self._strips[at] if 0 <= at < len(self._strips) else BLANK
-        row = Strip([Segment(" " * self._margin), *row])
-        return row.crop_extend(0, self.size.width, self._base).apply_style(self._base)
+        row = self._rows[at] if 0 <= at < len(self._rows) else BLANK
+        strip = Strip([Segment(" " * self._margin), *row])
+        return strip.crop_extend(0, self.size.width, self._base).apply_style(self._base)
 
     def action_scroll_up(self) -> None:
         self.scroll_relative(y=-1, animate=False)
@@ -163,4 +163,4 @@ class Paper(ScrollView, can_focus=True):
         self.scroll_to(y=0, animate=False)
 
     def action_scroll_end(self) -> None:
-        self.scroll_to(y=len(self._strips), animate=False)
+        self.scroll_to(y=len(self._rows), animate=False)

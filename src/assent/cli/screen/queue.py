@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from assent.cli.screen.card import is_soon
-from assent.cli.screen.lines import Piece, cut, flow, inert, line, spread
+from assent.cli.screen.lines import Piece, Row, cut, flow, inert, line, spread
 from assent.cli.screen.look import PLAIN, Look, mark
 from assent.core.briefing import Briefing
 from assent.core.request import Kind, Request, Review, State
@@ -168,7 +168,7 @@ class Queue(ScrollView, can_focus=True):
         return [Strip([rail, *row]).crop_extend(0, width, None).apply_style(style) for row in rows]
 
 
-def _tall(brief: Briefing, now: datetime, width: int, look: Look) -> list[Strip]:
+def _tall(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
     found = mark(brief, look)
     when = _when(brief, now, look)
     agent = cut(inert(brief.agent), width - len(found.word) - len(when[0]) - 5)
@@ -178,11 +178,12 @@ def _tall(brief: Briefing, now: datetime, width: int, look: Look) -> list[Strip]
     title = flow([(inert(brief.title)[:300], style)], width)
     second = line((cut(_about(brief), width), look.faint))
     if len(title) > 1:
-        second = title[1] if len(title) == 2 else line((cut(f"{title[1].text.rstrip()}…", width), style))
+        rest = "".join(part.text for part in title[1]).rstrip()
+        second = line((rest if len(title) == 2 else cut(f"{rest}…", width), style))
     return [*rows, title[0], second, line()]
 
 
-def _short(brief: Briefing, now: datetime, width: int, look: Look) -> Strip:
+def _short(brief: Briefing, now: datetime, width: int, look: Look) -> Row:
     found = mark(brief, look)
     return spread(
         [(f"{found.shape} ", found.style), (inert(brief.title)[:300], look.strong)], [_when(brief, now, look)], width
