@@ -1,26 +1,33 @@
-"""Assent: the human checkpoint for AI agents. Agents act. Humans assent."""
+"""Assent: the human checkpoint for AI agents. Agents act. Humans assent.
 
-from assent.assemble import open
-from assent.blocking import BlockingGate
-from assent.core.action import Declaration, Effect, Fact, Reach, Risk
-from assent.engine.execution import Done, idempotency_key
-from assent.engine.gate import Gate, Proposal
-from assent.engine.inbox import Inbox
-from assent.engine.signature import Injected, Secret
-from assent.engine.tool import option
-from assent.engine.worker import Worker
-from assent.errors import (
-    ActionFailed,
-    AlreadyDecided,
-    AssentError,
-    Conflict,
-    Denied,
-    InvalidArguments,
-    OutcomeUnknown,
-    Parked,
-    Refused,
-    SentBack,
-)
+Names are loaded when they are first used, so that a command that needs few of them starts quickly.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assent.assemble import open
+    from assent.blocking import BlockingGate
+    from assent.core.action import Declaration, Effect, Fact, Reach, Risk
+    from assent.engine.execution import Done, idempotency_key
+    from assent.engine.gate import Gate, Proposal
+    from assent.engine.inbox import Inbox
+    from assent.engine.signature import Injected, Secret
+    from assent.engine.tool import option
+    from assent.engine.worker import Worker
+    from assent.errors import (
+        ActionFailed,
+        AlreadyDecided,
+        AssentError,
+        Conflict,
+        Denied,
+        InvalidArguments,
+        OutcomeUnknown,
+        Parked,
+        Refused,
+        SentBack,
+    )
 
 __version__ = "0.1.0"
 
@@ -52,3 +59,44 @@ __all__ = [
     "open",
     "option",
 ]
+
+_HOMES = {
+    "ActionFailed": "assent.errors",
+    "AlreadyDecided": "assent.errors",
+    "AssentError": "assent.errors",
+    "BlockingGate": "assent.blocking",
+    "Conflict": "assent.errors",
+    "Declaration": "assent.core.action",
+    "Denied": "assent.errors",
+    "Done": "assent.engine.execution",
+    "Effect": "assent.core.action",
+    "Fact": "assent.core.action",
+    "Gate": "assent.engine.gate",
+    "Inbox": "assent.engine.inbox",
+    "Injected": "assent.engine.signature",
+    "InvalidArguments": "assent.errors",
+    "OutcomeUnknown": "assent.errors",
+    "Parked": "assent.errors",
+    "Proposal": "assent.engine.gate",
+    "Reach": "assent.core.action",
+    "Refused": "assent.errors",
+    "Risk": "assent.core.action",
+    "Secret": "assent.engine.signature",
+    "SentBack": "assent.errors",
+    "Worker": "assent.engine.worker",
+    "idempotency_key": "assent.engine.execution",
+    "open": "assent.assemble",
+    "option": "assent.engine.tool",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'assent' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -295,11 +295,29 @@ def test_a_permit_that_was_not_used_in_time_expires():
 
 
 @pytest.mark.parametrize(
-    ("finding", "state"), [(Finding.DONE, State.DONE), (Finding.FAILED, State.FAILED), (Finding.RETRY, State.APPROVED)]
+    ("finding", "state"), [(Finding.DONE, State.DONE), (Finding.FAILED, State.FAILED), (Finding.RETRY, State.PENDING)]
 )
 def test_a_person_settles_an_unknown_outcome(finding, state):
     unknown = move(running(), Overdue(), NOON + LEASE)
     assert move(unknown, Reconcile(finding, "alice")).state is state
+
+
+def test_a_retry_takes_all_that_the_first_approval_took():
+    what = candidate(GateKind.MANUAL, quorum=Quorum(2))
+    typed = phrase(what)
+    request = move(open_request(what), Decided(Approve(), "alice", confirm=typed))
+    request = move(request, Decided(Approve(), "bob", confirm=typed))
+    request = move(request, Begin("w1", LEASE, request.candidate.permit_digest))
+    asked = move(move(request, Overdue(), NOON + LEASE), Reconcile(Finding.RETRY, "alice"))
+    assert (asked.permit, asked.votes) == (None, ())
+    with pytest.raises(ConfirmationNeeded):
+        advance(asked, Decided(Approve(), "alice"), NOON)
+    again = move(asked, Decided(Approve(), "alice", confirm=typed))
+    assert again.state is State.PENDING
+    again = move(again, Decided(Approve(), "bob", confirm=typed))
+    again = move(again, Begin("w2", LEASE, again.candidate.permit_digest))
+    assert (again.state, again.fence) == (State.RUNNING, 2)
+    assert again.idempotency_key == request.idempotency_key
 
 
 def test_what_is_done_can_be_undone_within_its_window_and_only_once():

@@ -154,7 +154,9 @@ class Life(RuleBasedStateMachine):
         undoing = self.request.undoing
         after = self.attempt(Reconcile(finding, by))
         if after is not None and finding is Finding.RETRY and not undoing:
-            self.allowed += 1
+            assert after.permit is None
+            self.approvals = {}
+            self.seen = False
 
     @rule(by=PEOPLE)
     def undo(self, by):

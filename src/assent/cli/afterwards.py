@@ -5,12 +5,9 @@ from typing import Annotated
 import typer
 
 from assent.assemble import Desk
-from assent.cli import asking
 from assent.cli.requests import at_hand, told
 from assent.cli.session import AsJson, at_desk
 from assent.core.decision import Finding, Opinion
-from assent.core.request import State
-from assent.errors import ConfirmationNeeded
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -44,25 +41,17 @@ def reconcile(
     request_id: Id,
     finding: Annotated[Finding, typer.Argument(help="What you found.", show_default=False)],
     note: Annotated[str, typer.Option("--note", "-n", help="How you know.")] = "",
-    confirm: Annotated[str, typer.Option(help="For retry: what a critical action wants typed.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Settle an unknown outcome after looking at the world.
 
-    `done`: it happened. `failed`: it did not. `retry`: it did not, and may run once more, on your word.
+    `done`: it happened. `failed`: it did not. `retry`: it did not, and is asked for anew.
 
     Example: assent reconcile 7k done --note "the mail is in their inbox"
     """
 
     async def work(desk: Desk) -> None:
-        person, request, card, now = await at_hand(desk, request_id)
-        if finding is Finding.RETRY and card.state is State.UNKNOWN and card.phrase:
-            typed = asking.confirmation(
-                card, now, verb="retry", phrase=card.phrase, args=card.args,
-                confirm=confirm, digest=card.digest, as_json=as_json,
-            )  # fmt: skip
-            if typed.strip() != card.phrase:
-                raise ConfirmationNeeded(f"this is critical: type {card.phrase!r} to retry it", phrase=card.phrase)
+        person, request, _, _ = await at_hand(desk, request_id)
         await told(desk, await desk.inbox.reconcile(person, request.id, finding, note), "reconcile", as_json=as_json)
 
     at_desk(ctx, work)

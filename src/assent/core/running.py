@@ -2,10 +2,12 @@
 
 from datetime import datetime, timedelta
 
+from assent.core import ladder as ladders
 from assent.core.change import Change, moved
 from assent.core.copies import replace
 from assent.core.decision import Begin, Finding, Opinion, Reconcile
 from assent.core.request import PERMIT_LIFE, Permit, Request, Review, State
+from assent.core.verdict import GateKind
 from assent.errors import Conflict, LeaseLost, PermitMismatch
 
 
@@ -60,7 +62,7 @@ def failed(request: Request, now: datetime, error: str) -> Change:
 
 
 def reconciled(request: Request, event: Reconcile, now: datetime) -> Change:
-    """Somebody looked; `retry` is a fresh approval of the same bytes by that person."""
+    """Somebody looked; `retry` asks anew for the same bytes, so that it takes whatever the first approval took."""
     match event.finding:
         case Finding.DONE:
             state = State.UNDONE if request.undoing else State.DONE
@@ -73,8 +75,27 @@ def reconciled(request: Request, event: Reconcile, now: datetime) -> Change:
         case Finding.RETRY if request.undoing:
             request = replace(request, state=State.UNDO_ASKED, undoing=False)
         case Finding.RETRY:
-            request = replace(permitted(request, now), decided_by=event.by, decided_at=now)
+            request = asked_again(request, now)
     return moved(request, now, "execution.reconciled", event.by, finding=event.finding.value, undo=request.undoing)
+
+
+def asked_again(request: Request, now: datetime) -> Request:
+    """Waiting for a decision as if just asked; what was said before counts no more, and no permit exists."""
+    verdict = request.candidate.verdict
+    ends_at = None if verdict.gate is GateKind.SOFT else ladders.end(verdict.ladder.limit, now, None)
+    return replace(
+        request,
+        state=State.PENDING,
+        permit=None,
+        votes=(),
+        decided_by="",
+        decided_at=None,
+        word="",
+        reason="",
+        seen_at=None,
+        ends_at=ends_at,
+        due_at=ends_at,
+    )
 
 
 def undo_asked(request: Request, by: str, reason: str, now: datetime) -> Change:
