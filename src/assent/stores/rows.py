@@ -21,7 +21,7 @@ from assent.core.canonical import restore
 from assent.core.decision import Candidate
 from assent.core.grant import Grant
 from assent.core.request import Ask, Executor, Option, Request, State
-from assent.errors import InvalidArguments, StoreError
+from assent.errors import AssentError, InvalidArguments, StoreError
 
 NEVER = (1 << 63) - 1
 """The `due_at` of what time does not move, in microseconds: later than everything."""
@@ -34,6 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TITLE_CHARACTERS = 1000
 _ESCAPED = "\ufffd"
+_DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, AssentError)
 
 
 def micros(at: datetime | None) -> int:
@@ -160,7 +161,7 @@ def _with_args(candidate: Candidate) -> Candidate:
     """The candidate with its arguments restored. Nobody else has seen this value yet, so it may still be filled."""
     text = candidate.args_text
     if text:
-        object.__setattr__(candidate.action, "args", restore(text) if '"$' in text else _decode_args(text))
+        object.__setattr__(candidate.action, "args", restore(text))
     return candidate
 
 
@@ -201,7 +202,7 @@ def read_ask(text: str, key: str) -> Ask:
         for option in ask.options:
             if option.candidate is not None:
                 _with_args(option.candidate)
-    except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
+    except _DAMAGE as error:
         raise _damaged("request", key, error) from None
     return ask
 
@@ -213,7 +214,7 @@ def read_request(ask: Ask, text: str) -> Request:
         changed = values[_CANDIDATE_AT]
         values[_CANDIDATE_AT] = ask.candidate if changed is None else _with_args(changed)
         return Request(ask, *values)
-    except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
+    except _DAMAGE as error:
         raise _damaged("request", ask.id, error) from None
 
 
@@ -275,7 +276,7 @@ def read_grant(text: str, key: str) -> Grant:
     """The grant that `grant_columns` wrote."""
     try:
         return Grant(**dict(zip(_GRANT.names, _GRANT.read(text), strict=True)))
-    except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
+    except _DAMAGE as error:
         raise _damaged("grant", key, error) from None
 
 
