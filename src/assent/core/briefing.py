@@ -162,9 +162,8 @@ def effect_words(candidate: Candidate) -> tuple[str, ...]:
 
 def _why(candidate: Candidate) -> tuple[str, ...]:
     verdict = candidate.verdict
-    because = verdict.because.strip()
-    sentences = [because[:1].upper() + because[1:]] if because else []
-    sentences += [trigger.says for trigger in verdict.triggers if trigger.says != verdict.because]
+    said = [verdict.because.strip(), *(trigger.says for trigger in verdict.triggers)]
+    sentences = dict.fromkeys(each[:1].upper() + each[1:] for each in said if each)
     return tuple(visible(sentence, lines=False) for sentence in sentences)
 
 
