@@ -1,0 +1,150 @@
+"""Bugs to plant in a process of a trial. A suite that does not find them proves nothing.
+
+Each is a function that breaks the process it is called in, and no other.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from assent.core import advance as life
+from assent.core.change import Change
+from assent.core.decision import Begin, Fail, Finish
+from assent.core.request import Request, State
+from assent.engine import calls
+from assent.engine.execution import Execution
+from assent.engine.worker import Worker
+from assent.ports import View
+from assent.stores.postgres import PostgresStore
+from assent.stores.postgres import writes as postgres_writes
+from assent.stores.postgres.writes import change_write
+from assent.stores.sqlite import SqliteStore, connect, transaction
+
+DELAY = 0.01
+
+
+def intent_after_the_call() -> None:
+    """The action runs first; that it was begun is put on record afterwards."""
+    begin, end, opened = Execution.begin, Execution._end, calls.opened
+
+    async def begin_later(self: Execution, request: Request) -> Request:
+        return replace(request, state=State.RUNNING, fence=request.fence + 1, worker=self.worker)
+
+    async def begin_and_end(self: Execution, request: Request, event: Finish | Fail) -> Request:
+        current = await self._store.request(request.workspace, request.id)
+        if current is not None and current.state is State.APPROVED:
+            await begin(self, current)
+        return await end(self, request, event)
+
+    def opened_only(*args: Any, **named: Any) -> Change:
+        return opened(*args, **{**named, "worker": ""})
+
+    Execution.begin = begin_later  # type: ignore[method-assign]
+    Execution._end = begin_and_end  # type: ignore[method-assign]
+    calls.opened = opened_only
+
+
+def permit_not_used_up() -> None:
+    """What runs already may be begun again: the permit is good for two workers."""
+    life.LEGAL[State.RUNNING] = (*life.LEGAL[State.RUNNING], Begin)
+
+
+def finish_acknowledged_too_early() -> None:
+    """The caller has its result before it is on record."""
+    finish = Execution.finish
+
+    async def finish_later(self: Execution, tool: Any, request: Request, result: Any) -> Request:
+        async def later() -> None:
+            await asyncio.sleep(DELAY)
+            await finish(self, tool, request, result)
+
+        _keep(asyncio.create_task(later()))
+        return request
+
+    Execution.finish = finish_later  # type: ignore[method-assign]
+
+
+def commit_acknowledged_too_early() -> None:
+    """Every change is acknowledged before it is committed."""
+    for store in (SqliteStore, PostgresStore):
+        _acknowledge_early(store)
+
+
+def _acknowledge_early(store: Any) -> None:
+    transact = store.transact
+
+    async def too_early(self: Any, workspace: str, request_id: str | None, step: Any, **more: Any) -> Change | None:
+        current = None if request_id is None else await self.request(workspace, request_id)
+        change: Change | None = step(View(await self.now(), current))
+
+        async def later() -> None:
+            await asyncio.sleep(DELAY)
+            await transact(self, workspace, request_id, lambda _: change, **more)
+
+        _keep(asyncio.create_task(later()))
+        return change
+
+    store.transact = too_early
+
+
+def unknown_is_run_again() -> None:
+    """A worker takes an unknown outcome for one that may simply be run again."""
+    Request.is_idempotent = property(lambda _: True)  # type: ignore[assignment, method-assign]
+    Worker._can = lambda *_: True  # type: ignore[method-assign]
+
+
+def disk_not_synced() -> None:
+    """SQLite no longer waits for the disk."""
+    connect._SETTINGS["synchronous"] = 0
+
+
+def lock_and_version_ignored() -> None:
+    """A change is made from whatever was read a moment ago, and written over whatever is there now."""
+    held = " AND version = :version - 1"
+    transaction.SQL["update_request"] = _without(transaction.SQL["update_request"], held)
+    move = _without(postgres_writes.SQL["move"].decode(), " AND version = %(version)s - 1")
+    postgres_writes.SQL["move"] = move.encode()
+
+    async def on_sqlite(self: Any, workspace: str, request_id: str | None, step: Any, **_: Any) -> Change | None:
+        current = None if request_id is None else await self.request(workspace, request_id)
+        change: Change | None = step(View(await self.now(), current))
+        if change is not None:
+            await self._write(lambda transaction: transaction.write(workspace, change))
+        return change
+
+    async def on_postgres(self: Any, workspace: str, request_id: str | None, step: Any, **_: Any) -> Change | None:
+        current = None if request_id is None else await self.request(workspace, request_id)
+        change: Change | None = step(View(await self.now(), current))
+        if change is not None:
+            await self._entered().writers.submit(change_write(workspace, change)).future
+        return change
+
+    SqliteStore.transact = on_sqlite  # type: ignore[assignment, method-assign]
+    PostgresStore.transact = on_postgres  # type: ignore[assignment, method-assign]
+
+
+def token_not_checked() -> None:
+    """A result is taken whoever brings it, also under a token that was replaced."""
+    life.running.hold_lease = lambda *_: None  # type: ignore[attr-defined]
+    for state in (State.DONE, State.FAILED, State.APPROVED):
+        life.LEGAL[state] = (*life.LEGAL[state], Finish, Fail)
+
+
+def _without(text: str, part: str) -> str:
+    assert part in text, "the statement changed; plant this bug anew"
+    return text.replace(part, "")
+
+
+_kept: set[Any] = set()
+
+
+def _keep(task: Any) -> None:
+    _kept.add(task)
+
+
+Plant = Callable[[], None]
+
+
+def no_bug() -> None:
+    """Nothing is broken."""
