@@ -1,13 +1,28 @@
 """The PostgreSQL store: the contract, and what is particular to a server."""
 
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
-from assent.ports import Store
+from assent.core.request import State
+from assent.errors import StoreBusy, StoreError
+from assent.ports import Filter, Store
+from assent.stores.listing import listing
 from assent.stores.postgres import PostgresStore
+from assent.stores.postgres.store import DIALECT
 from assent.testing.store_contract import StoreContract
+from assent.testing.store_contract_log import noted
+from assent.testing.store_contract_use import Heard
+from assent.testing.store_values import WORKSPACE, asked, grant, grants_step, identifier, inserted, moved, pending
 
 
 class TestPostgresStore(StoreContract):
@@ -26,3 +41,363 @@ class TestPostgresStore(StoreContract):
     async def damage(self, place: Any, table: str, column: str, value: str) -> None:
         with psycopg.connect(place) as connection:
             connection.execute(f"UPDATE {table} SET {column} = %s", (value,))
+
+
+@pytest.fixture
+async def store(postgres_database: str) -> AsyncIterator[PostgresStore]:
+    made = PostgresStore(postgres_database)
+    await made.open()
+    yield made
+    await made.close()
+
+
+def one_line(error: BaseException, *words: str) -> None:
+    assert "\n" not in str(error)
+    for word in words:
+        assert word in str(error)
+
+
+def kill(url: str, which: str = "true") -> int:
+    """Every other connection to this database is cut; how many there were."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {which}"
+        ).fetchall()
+    return len(found)
+
+
+async def test_an_address_that_is_none_is_refused_without_repeating_it() -> None:
+    with pytest.raises(StoreError) as caught:
+        PostgresStore("postgresql://user:SECRET@host/db?nonsense=1 2 3=")
+    one_line(caught.value, "address")
+    assert "SECRET" not in str(caught.value)
+
+
+async def test_the_address_shows_no_user_and_no_password() -> None:
+    store = PostgresStore("postgresql://somebody:SECRET@db.example.org:5433/assent")
+    assert store.address == "postgresql://db.example.org:5433/assent"
+
+
+async def test_a_server_that_is_not_there_is_named_at_once_and_tried_again() -> None:
+    store = PostgresStore("postgresql://u:SECRET@127.0.0.1:1/db")
+    for _ in range(2):
+        with pytest.raises(StoreError) as caught:
+            await store.request(WORKSPACE, "x")
+        one_line(caught.value, "127.0.0.1:1", "cannot be reached")
+        assert "SECRET" not in str(caught.value)
+    with pytest.raises(StoreError):
+        await store.transact(WORKSPACE, None, inserted(pending(asked(1))))
+    await store.close()
+
+
+async def test_a_missing_database_is_named(postgres_url: str) -> None:
+    store = PostgresStore(urlunsplit(urlsplit(postgres_url)._replace(path="/no_such_database")))
+    with pytest.raises(StoreError) as caught:
+        await store.open()
+    one_line(caught.value, "no_such_database")
+    await store.close()
+
+
+async def test_a_backup_is_left_to_the_tool_of_the_server(store: PostgresStore) -> None:
+    with pytest.raises(StoreError) as caught:
+        await store.backup("copy.dump")
+    one_line(caught.value, "pg_dump", "copy.dump")
+
+
+async def test_after_every_connection_was_cut_reads_and_changes_go_on(
+    store: PostgresStore, postgres_database: str
+) -> None:
+    for number in range(20):
+        request = pending(asked(number))
+        await store.transact(WORKSPACE, None, inserted(request))
+        assert await asyncio.to_thread(kill, postgres_database)
+        assert await store.request(WORKSPACE, request.id) == request
+        await asyncio.to_thread(kill, postgres_database)
+        hint = request if number % 2 else None
+        change = await store.transact(WORKSPACE, request.id, moved(fence=number), hint=hint)
+        assert change is not None
+        assert await store.request(WORKSPACE, request.id) == change.request
+        await asyncio.to_thread(kill, postgres_database)
+    # Each change was made exactly once, whatever became of the connection that carried it.
+    assert await store.sequence(WORKSPACE) == 40
+
+
+async def test_connections_cut_while_many_commit_lose_and_double_nothing(
+    store: PostgresStore, postgres_database: str
+) -> None:
+    stop = asyncio.Event()
+
+    async def cut() -> None:
+        while not stop.is_set():
+            await asyncio.to_thread(kill, postgres_database)
+            await asyncio.sleep(0.02)
+
+    async def life(number: int) -> int:
+        """How many changes of this request were acknowledged."""
+        request = pending(asked(number), fence=0)
+        done = 0
+        with suppress(StoreError):
+            change = await store.transact(WORKSPACE, None, inserted(request))
+            done += 1
+            for turn in range(6):
+                hint = change.request if change is not None and turn % 2 else None
+                change = await store.transact(WORKSPACE, request.id, moved(fence=turn + 1), hint=hint)
+                done += 1
+        return done
+
+    cutting = asyncio.ensure_future(cut())
+    acknowledged = await asyncio.gather(*(life(number) for number in range(30)))
+    stop.set()
+    await cutting
+    total = 0
+    for number, count in enumerate(acknowledged):
+        stored = await store.request(WORKSPACE, identifier(number))
+        version = stored.version if stored is not None else 0
+        # Whoever was told that the outcome is unknown stopped there; it may have taken effect.
+        assert version in ((count,) if count == 7 else (count, count + 1))
+        total += version
+    assert await store.sequence(WORKSPACE) == total
+    versions: dict[str, list[int]] = {}
+    for line in await store.entries(WORKSPACE, limit=1000):
+        said = json.loads(line.text)
+        versions.setdefault(said["subject"], []).append(said["body"]["version"])
+    assert all(found == list(range(1, len(found) + 1)) for found in versions.values())
+    assert sum(count == 7 for count in acknowledged) > 10
+
+
+class Cut:
+    """Cuts the connection once, at a named statement: before the server has it, or after it has committed it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, statement: str, *, after: bool) -> None:
+        self.left = 1
+        execute, leave = psycopg.AsyncConnection.execute, psycopg.AsyncPipeline.__aexit__
+        marked: set[int] = set()
+
+        async def cutting(connection: Any, query: Any, *args: Any, **more: Any) -> Any:
+            text = query.decode() if isinstance(query, bytes) else query
+            if not self.left or statement not in text:
+                return await execute(connection, query, *args, **more)
+            if after and connection._pipeline is not None:
+                marked.add(id(connection))
+                return await execute(connection, query, *args, **more)
+            self.left = 0
+            if after:
+                await execute(connection, query, *args, **more)
+            await connection.close()
+            raise psycopg.OperationalError("the connection is lost")
+
+        async def leaving(pipeline: Any, *error: Any) -> None:
+            await leave(pipeline, *error)
+            connection = pipeline._conn
+            if self.left and id(connection) in marked:
+                self.left = 0
+                await connection.close()
+                raise psycopg.OperationalError("the connection is lost")
+
+        monkeypatch.setattr(psycopg.AsyncConnection, "execute", cutting)
+        monkeypatch.setattr(psycopg.AsyncPipeline, "__aexit__", leaving)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("statement", ["INSERT INTO requests", "UPDATE requests", "COMMIT", "BEGIN"])
+async def test_a_commit_that_was_cut_is_cleared_up_and_made_exactly_once(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, statement: str, after: bool
+) -> None:
+    request = pending(asked(1), fence=0)
+    if statement == "INSERT INTO requests":
+        cut = Cut(monkeypatch, statement, after=after)
+        change = await store.transact(WORKSPACE, None, inserted(request))
+    else:
+        await store.transact(WORKSPACE, None, inserted(request))
+        cut = Cut(monkeypatch, statement, after=after)
+        hint = request if statement == "UPDATE requests" else None
+        change = await store.transact(WORKSPACE, request.id, moved(fence=1), hint=hint)
+    assert cut.left == 0
+    assert change is not None
+    assert await store.request(WORKSPACE, request.id) == change.request
+    expected = 1 if statement == "INSERT INTO requests" else 2
+    assert change.request is not None
+    assert change.request.version == expected
+    assert await store.sequence(WORKSPACE) == expected
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_cut_commit_without_a_request_is_not_tried_again(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    cut = Cut(monkeypatch, "COMMIT", after=after)
+    with pytest.raises(StoreError) as caught:
+        await store.transact(WORKSPACE, None, grants_step(grant(1)))
+    one_line(caught.value, "unknown")
+    assert cut.left == 0
+    assert len(await store.grants(WORKSPACE)) == (1 if after else 0)
+    assert await store.sequence(WORKSPACE) == (1 if after else 0)
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_recorded_entries_whose_commit_was_cut_are_written_exactly_once(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    cut = Cut(monkeypatch, "INSERT INTO entries", after=after)
+    for number in range(5):
+        store.record(partial(noted, number))
+    with pytest.raises(StoreError):
+        await store.flush()
+    assert cut.left == 0
+    for number in range(5, 8):
+        store.record(partial(noted, number))
+    await store.flush()
+    assert await store.sequence(WORKSPACE) == 8
+    logged = await store.entries(WORKSPACE)
+    assert [json.loads(line.text)["body"]["number"] for line in logged] == list(range(8))
+
+
+async def test_the_listener_finds_its_way_back_and_says_that_it_may_have_missed_something(
+    store: PostgresStore, postgres_database: str
+) -> None:
+    heard: list[Any] = []
+    told = Heard()
+    store.watch(heard.append)
+    store.watch(told)
+    await told.until(lambda h: h.calls > 0)
+    for turn in range(3):
+        before = heard.count(None)
+        assert await asyncio.to_thread(kill, postgres_database, "query = 'LISTEN assent'") == 1
+        for _ in range(400):
+            if heard.count(None) > before:
+                break
+            await asyncio.sleep(0.01)
+        assert heard.count(None) > before
+        other = PostgresStore(postgres_database)
+        await other.transact(WORKSPACE, None, inserted(pending(asked(turn))))
+        await other.close()
+        await told.until(lambda h, n=turn: identifier(n) in h.versions)  # type: ignore[misc]
+
+
+async def test_our_own_commits_are_told_once(store: PostgresStore) -> None:
+    heard: list[Any] = []
+    told = Heard()
+    store.watch(told)
+    await told.until(lambda h: h.calls > 0)
+    store.watch(heard.append)
+    for number in range(10):
+        await store.transact(WORKSPACE, None, inserted(pending(asked(number))))
+    await asyncio.sleep(0.2)
+    assert sorted(key for news in heard for key in news or {}) == [identifier(number) for number in range(10)]
+
+
+async def test_a_row_held_for_too_long_means_busy(store: PostgresStore, postgres_database: str) -> None:
+    impatient = PostgresStore(postgres_database, busy_seconds=0.2)
+    request = pending(asked(1))
+    await impatient.transact(WORKSPACE, None, inserted(request))
+    async with await psycopg.AsyncConnection.connect(postgres_database) as holder:
+        await holder.execute("SELECT 1 FROM requests FOR UPDATE")
+        for hint in (None, request):
+            with pytest.raises(StoreBusy) as caught:
+                await impatient.transact(WORKSPACE, request.id, moved(state=State.DENIED), hint=hint)
+            one_line(caught.value)
+        await impatient.transact(WORKSPACE, None, inserted(pending(asked(2))))
+    await impatient.transact(WORKSPACE, request.id, moved(state=State.DENIED))
+    await impatient.close()
+
+
+async def test_a_decision_in_one_round_trip_is_refused_when_its_deadline_passes_meanwhile(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due_at = await store.now() + timedelta(milliseconds=150)
+    request = pending(asked(1), due_at=due_at)
+    await store.transact(WORKSPACE, None, inserted(request))
+    assert store._room is not None
+    clock = store._room.clock
+    late: list[bool] = []
+
+    def step(view: Any) -> Any:
+        late.append(view.now >= view.request.due_at)
+        return moved(state=State.EXPIRED if late[-1] else State.APPROVED, due_at=None)(view)
+
+    await asyncio.sleep(0.2)
+    # A clock that is far behind would believe that there is time left; the statement does not.
+    monkeypatch.setattr(clock, "now", lambda: due_at - timedelta(seconds=1))
+    change = await store.transact(WORKSPACE, request.id, step, hint=request)
+    assert change is not None
+    assert change.request is not None
+    assert change.request.state is State.EXPIRED
+    assert late == [False, True]
+
+
+async def test_a_clock_that_is_ahead_does_not_let_a_deadline_pass_early(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = await store.now() + timedelta(seconds=60)
+    request = pending(asked(1), state=State.DONE, undo_until=until)
+    await store.transact(WORKSPACE, None, inserted(request))
+    assert store._room is not None
+    monkeypatch.setattr(store._room.clock, "now", lambda: until + timedelta(seconds=1))
+    step_late: list[bool] = []
+
+    def step(view: Any) -> Any:
+        step_late.append(view.now >= view.request.undo_until)
+        return moved(error="too late" if step_late[-1] else "")(view)
+
+    change = await store.transact(WORKSPACE, request.id, step, hint=request)
+    assert change is not None
+    assert change.request is not None
+    assert change.request.error == ""
+    assert step_late == [True, False]
+
+
+async def test_one_refused_write_in_a_group_does_not_take_the_others_with_it(store: PostgresStore) -> None:
+    await store.transact(WORKSPACE, None, inserted(pending(asked(1, run="run", step="step"))))
+    results = await asyncio.gather(
+        *(
+            store.transact(WORKSPACE, None, inserted(pending(asked(n, run="run", step="step" if n == 20 else f"s{n}"))))
+            for n in range(2, 40)
+        ),
+        return_exceptions=True,
+    )
+    assert [type(result).__name__ for result in results if isinstance(result, BaseException)] == ["DuplicateStep"]
+    assert await store.sequence(WORKSPACE) == 38
+
+
+async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_database: str) -> None:
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        # Enough rows that a scan would be chosen if no index fitted; made directly, for speed.
+        await store.transact(WORKSPACE, None, inserted(pending(asked(0))))
+        connection.execute(
+            "INSERT INTO requests (workspace, id, version, token, state, urgency, gate, kind, agent, action, run, step, "
+            "code, executor, review, word, runnable, ended, purged, due_at, changed_at, body) "
+            "SELECT workspace, 'x' || n, 1, '', CASE WHEN n % 3 = 0 THEN 'pending' ELSE 'done' END, n % 4, gate, kind, "
+            "'agent' || n % 50, 'act' || n % 50, 'run' || n / 10, 's' || n, 'C' || n, executor, 'none', '', false, "
+            "n % 3 > 0, false, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' ELSE due_at END, now(), body "
+            "FROM requests, generate_series(1, 20000) n"
+        )
+        connection.execute(
+            "INSERT INTO asks SELECT r.workspace, r.id, 't', a.body FROM requests r, asks a WHERE r.id <> a.id"
+        )
+        connection.execute("ANALYZE")
+        for wanted in (
+            Filter(states=(State.PENDING,)),
+            Filter(states=(State.PENDING,), risk="risky"),
+            Filter(states=(State.PENDING,), agent="agent7"),
+            Filter(),
+            Filter(states=(State.DONE,)),
+            Filter(states=(State.DONE, State.RUNNING)),
+            Filter(run="run77"),
+            Filter(review_open=True),
+        ):
+            query = listing(WORKSPACE, wanted, "", 50, DIALECT)
+            plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {query.sql}".encode(), query.values))
+            assert "Seq Scan" not in plan, plan
+
+
+async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, postgres_database: str) -> None:
+    other = PostgresStore(postgres_database)
+    heard = Heard()
+    other.watch(heard)
+    await heard.until(lambda h: h.calls > 0)
+    started = time.perf_counter()
+    await store.transact(WORKSPACE, None, inserted(pending(asked(1))))
+    await heard.until(lambda h: identifier(1) in h.versions)
+    assert time.perf_counter() - started < 5
+    await other.close()

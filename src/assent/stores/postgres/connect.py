@@ -71,6 +71,20 @@ def is_broken(connection: Connection) -> bool:
     return connection.closed or connection.broken
 
 
+def is_lost(error: BaseException, connection: Connection) -> bool:
+    """Whether `error` means that the server's answer is not known, and not that the server refused.
+
+    A server that is told to shut down may have committed before it said so.
+    """
+    if is_broken(connection):
+        return True
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return False
+    if isinstance(error, errors.PipelineAborted):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+
+
 class Connector:
     """Opens connections that are set up alike, knows which server processes are ours, and keeps idle ones."""
 

@@ -20,7 +20,7 @@ from assent.errors import StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
 from assent.stores.postgres.clock import EstimatedClock
-from assent.stores.postgres.connect import Connection, Connector, Unreachable, is_broken, translated
+from assent.stores.postgres.connect import Connection, Connector, Unreachable, is_lost, translated
 from assent.stores.postgres.writes import SQL, Interrupted, change_write, when
 
 PATIENCE = 5.0
@@ -71,13 +71,25 @@ async def _or_undone(
     """As `_make`; whatever it raises, the transaction is over."""
     try:
         return await _make(attempt, connection, clock)
-    except BaseException as error:
-        if is_broken(connection):
+    except psycopg.Error as error:
+        if is_lost(error, connection):
+            await connection.close()
             raise Interrupted from None
-        await connection.execute("ROLLBACK")
-        if isinstance(error, psycopg.Error) and not isinstance(error, psycopg.errors.UniqueViolation):
-            raise translated(error, where) from None
+        await _roll_back(connection)
+        if isinstance(error, psycopg.errors.UniqueViolation):
+            raise
+        raise translated(error, where) from None
+    except BaseException:
+        await _roll_back(connection)
         raise
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Nothing of the transaction remains; if the connection is gone, neither does that."""
+    try:
+        await connection.execute("ROLLBACK")
+    except psycopg.Error:
+        await connection.close()
 
 
 async def _make(
@@ -135,12 +147,13 @@ async def _write(attempt: Attempt, connection: Connection, change: Change) -> No
             raise stale(change.request)
         if change.grants:
             await connection.execute("COMMIT")
-    except BaseException:
-        if not is_broken(connection):
+    except BaseException as error:
+        if not is_lost(error, connection):
             # The server answered: it was rolled back, or had no effect.
             del attempt.lost[write.token]
         elif change.request is None:
-            raise unknown(connection.info.dbname) from None
+            # It leaves no token by which it could be found again.
+            raise unknown("the database") from None
         raise
 
 

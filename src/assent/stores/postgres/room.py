@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import psycopg
@@ -11,7 +12,7 @@ import psycopg
 from assent.errors import AssentError
 from assent.stores.handoff import Ticket
 from assent.stores.postgres.clock import EstimatedClock
-from assent.stores.postgres.connect import Connection, Connector, is_broken, translated
+from assent.stores.postgres.connect import Connection, Connector, is_lost, translated
 from assent.stores.postgres.home import Home
 from assent.stores.postgres.listen import listen
 from assent.stores.postgres.locked import unknown, unreachable
@@ -94,8 +95,10 @@ class Room:
                 try:
                     found = await (await connection.execute(query, values, prepare=True)).fetchall()
                 except psycopg.Error as error:
-                    if is_broken(connection) and not last:
-                        continue
+                    if is_lost(error, connection):
+                        await connection.close()
+                        if not last:
+                            continue
                     raise translated(error, self.connector.where) from None
                 if query is SQL["clock"]:
                     self.clock.learn(found[0][0], sent)
@@ -109,7 +112,8 @@ class Room:
                 async with connection.transaction():
                     return await work(connection)
             except psycopg.Error as error:
-                if is_broken(connection):
+                if is_lost(error, connection):
+                    await connection.close()
                     raise unknown(self.connector.where) from None
                 raise translated(error, self.connector.where) from None
 
@@ -127,12 +131,14 @@ class Room:
         """The first rows that belong together are durable. A name that is already there means: they were."""
         rows = self.recorder.rows
         first = rows[0]
-        batch = first.setdefault("batch", secrets.token_hex(8))
-        together = [first]
-        for row in rows[1:AT_ONCE]:
-            if row["workspace"] != first["workspace"] or row.setdefault("batch", batch) != batch:
-                break
-            together.append(row)
+        # Rows that were sent before go again under the same name, and no others with them.
+        again = first.get("batch")
+        together = list(
+            takewhile(lambda row: row["workspace"] == first["workspace"] and row.get("batch") == again, rows[:AT_ONCE])
+        )
+        batch = again or secrets.token_hex(8)
+        for row in together:
+            row["batch"] = batch
         try:
             await self.writers.submit(log_write(first["workspace"], together, batch)).future
         except psycopg.errors.UniqueViolation:

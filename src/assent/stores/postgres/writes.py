@@ -19,7 +19,7 @@ from assent.errors import AssentError, StoreError
 from assent.stores import rows
 from assent.stores.handoff import Ticket
 from assent.stores.postgres.clock import EstimatedClock
-from assent.stores.postgres.connect import Connection, Connector, is_broken, translated
+from assent.stores.postgres.connect import Connection, Connector, is_broken, is_lost, translated
 from assent.stores.postgres.home import Home
 from assent.stores.statements import statements
 
@@ -177,7 +177,8 @@ class Writers:
                     cursors = [await connection.execute(SQL[write.name], write.values, prepare=True) for write in group]
             found = [await cursor.fetchone() for cursor in cursors]
         except psycopg.Error as error:
-            if is_broken(connection):
+            if is_lost(error, connection):
+                await connection.close()
                 self._fail(group, Interrupted())
             elif len(group) == 1:
                 self._fail(group, _of(error, self._connector.where))
