@@ -67,9 +67,11 @@ class Terminal:
 
     @property
     def stray(self) -> list[str]:
-        """Every character outside Textual's own sequences that could act or hide."""
+        """Every place outside Textual's own sequences where a character could act or hide."""
         text = _SEQUENCE.sub("", self.seen.decode("utf-8", "replace"))
-        return sorted({repr(char) for char in text if not char.isprintable() and char not in "\n\r"})
+        text = re.sub(r"\x1b(?:\[[0-9;:?]*)?\Z", "", text)  # a sequence of which only the beginning has been read
+        wrong = (spot for spot, char in enumerate(text) if not char.isprintable() and char not in "\n\r")
+        return [repr(text[max(0, spot - 20) : spot + 20]) for spot in wrong]
 
 
 @contextmanager

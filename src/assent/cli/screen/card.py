@@ -281,7 +281,7 @@ def _claim(name: str, value: Json, width: int, look: Look, *, whole: bool) -> li
     )
     if more:
         text = text[:_CLAIM_CHARACTERS]
-    return flow([(text, look.claim), (more, look.faint)], width, (f"{name}  ".ljust(7), look.faint))
+    return flow([(text, look.claim), (more, look.faint)], width, (f"{name}  ".ljust(14), look.faint))
 
 
 def summary(brief: Briefing, now: datetime, width: int, look: Look, *, whole: bool) -> list[Row]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import ClassVar, TypeVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
@@ -17,7 +17,7 @@ from assent.cli.screen.decisions import Decisions
 from assent.cli.screen.dialogs import DWELL, Dialog, Sheet
 from assent.cli.screen.fields import safe_json
 from assent.cli.screen.frame import Frame, said
-from assent.cli.screen.keys import help_lines
+from assent.cli.screen.keys import BINDINGS, help_lines
 from assent.cli.screen.lines import line, wrapped
 from assent.cli.screen.live import View
 from assent.cli.screen.look import Look, other_theme
@@ -38,29 +38,7 @@ SWEEP_SECONDS, RETRY_SECONDS = 30, 5
 class InboxScreen(Frame):
     """The inbox, live."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "decide('approve')", show=False),
-        Binding("d", "decide('deny')", show=False),
-        Binding("m", "decide('modify')", show=False),
-        Binding("s", "decide('send_back')", show=False),
-        Binding("c", "decide('choose_from')", show=False),
-        Binding("u", "decide('undo')", show=False),
-        Binding("r", "decide('look')", show=False),
-        Binding("f", "decide('flag')", show=False),
-        *(Binding(str(number), f"choose({number})", show=False) for number in range(1, 10)),
-        Binding("e", "open", show=False),
-        Binding("J", "raw", show=False),
-        Binding("enter", "to_card", show=False),
-        Binding("tab,shift+tab", "other_side", show=False),
-        Binding("right_square_bracket,right", "view(1)", show=False),
-        Binding("left_square_bracket,left", "view(-1)", show=False),
-        Binding("slash", "search", show=False),
-        Binding("escape", "back", show=False),
-        Binding("t", "theme", show=False),
-        Binding("R", "again", show=False),
-        Binding("question_mark", "help", show=False),
-        Binding("q", "app.quit", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = list(BINDINGS)
 
     class Heard(Message):
         """Something was committed, here or elsewhere."""

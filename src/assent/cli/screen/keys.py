@@ -1,7 +1,33 @@
-"""Every key of the inbox, in groups, for the help and for the documentation to be checked against."""
+"""Every key of the inbox: what it does, and how that is told in the help; the documentation is checked against both."""
+
+from textual.binding import Binding
 
 from assent.cli.screen.lines import BLANK, DASH, Row, flow, line
 from assent.cli.screen.look import Look
+
+BINDINGS: tuple[Binding, ...] = (
+    Binding("a", "decide('approve')", show=False),
+    Binding("d", "decide('deny')", show=False),
+    Binding("m", "decide('modify')", show=False),
+    Binding("s", "decide('send_back')", show=False),
+    Binding("c", "decide('choose_from')", show=False),
+    Binding("u", "decide('undo')", show=False),
+    Binding("r", "decide('look')", show=False),
+    Binding("f", "decide('flag')", show=False),
+    *(Binding(str(number), f"choose({number})", show=False) for number in range(1, 10)),
+    Binding("e", "open", show=False),
+    Binding("J", "raw", show=False),
+    Binding("enter", "to_card", show=False),
+    Binding("tab,shift+tab", "other_side", show=False),
+    Binding("right_square_bracket,right", "view(1)", show=False),
+    Binding("left_square_bracket,left", "view(-1)", show=False),
+    Binding("slash", "search", show=False),
+    Binding("escape", "back", show=False),
+    Binding("t", "theme", show=False),
+    Binding("R", "again", show=False),
+    Binding("question_mark", "help", show=False),
+    Binding("q", "app.quit", show=False),
+)
 
 
 def help_lines(width: int, look: Look) -> list[Row]:
