@@ -2,8 +2,11 @@
 
 from datetime import timedelta
 
+import pytest
+
 import assent
 from assent.core.request import State
+from assent.errors import StoreFull
 from assent.ports import Filter
 
 
@@ -40,3 +43,23 @@ async def test_a_result_that_could_not_be_kept_is_told_as_it_was_kept(house):
     (request,) = (await house.inbox.page(Filter(states=(State.DONE,)))).requests
     assert request.result_text == '{"unserializable":"Handle"}'
     assert await call("ana") == {"unserializable": "Handle"}
+
+
+async def test_a_result_that_cannot_be_recorded_is_an_unknown_outcome_and_no_invitation_to_try_again(house):
+    gate = house.another_gate(lease=timedelta(seconds=0.05))
+
+    async def full(*_, **__):
+        raise StoreFull("no space is left; nothing was changed: free some space and try again")
+
+    @gate.guard(risk="risky")
+    async def send(to: str) -> str:
+        gate.store.transact = full
+        return to
+
+    with pytest.raises(assent.OutcomeUnknown) as told:
+        await send.with_(run="r", key="1")("ana")
+    assert isinstance(told.value.__cause__, StoreFull)
+    del gate.store.transact
+    with pytest.raises(assent.OutcomeUnknown):
+        await send.with_(run="r", key="1")("ana")
+    await house.in_state(told.value.request_id, State.UNKNOWN)

@@ -20,7 +20,15 @@ from assent.core.request import Request, State
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import Tool, resolved
-from assent.errors import AssentError, Conflict, LeaseLost
+from assent.errors import (
+    AssentError,
+    Conflict,
+    InvalidArguments,
+    LeaseLost,
+    OutcomeUnknown,
+    PermitMismatch,
+    StoreError,
+)
 from assent.ports import Store, Vault, View
 
 LEASE = timedelta(seconds=60)
@@ -74,7 +82,15 @@ class Execution:
     def values(self, tool: Tool, request: Request) -> dict[str, Any]:
         """The arguments to run with, read from the stored bytes, secrets put back."""
         plain = unsealed(self._vault, request.id, restore(request.candidate.args_text), request.sealed)
-        return tool.signature.values(plain) if tool.signature is not None else plain
+        if tool.signature is None:
+            return plain  # type: ignore[no-any-return]
+        values = tool.signature.values(plain)
+        if canonical(tool.signature.plain(values)) != canonical(plain):
+            raise InvalidArguments(
+                f"the arguments approved as request {request.code} are read as others by {tool.name} (it trims, rounds "
+                "or fills in); nothing ran; propose it again with what it would make of them"
+            )
+        return values
 
     def call(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
         """What the function returned for the stored bytes; the idempotency key is set while it runs."""
@@ -88,6 +104,7 @@ class Execution:
     async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
         """The function's result, after intent (unless already on record), the call, and the record of its end."""
         if request.state is not State.RUNNING:
+            _same_tool(tool, request)
             request = await self.begin(request)
         token = _KEY.set(request.idempotency_key)
         try:
@@ -164,6 +181,9 @@ class Execution:
         except LeaseLost:
             await self._keep_evidence(request, event)
             raise
+        except StoreError as problem:
+            # It ran. The store's own error says that nothing was changed and to try again; that would run it twice.
+            raise OutcomeUnknown(request.id, request.code) from problem
         finally:
             self.release(request)
 
@@ -216,6 +236,16 @@ class Execution:
             self.release(held.request)
         except AssentError:
             return
+
+
+def _same_tool(tool: Tool, request: Request) -> None:
+    """The function has the schema that was shown; one that changed since is another action."""
+    candidate = request.candidate
+    if digest(candidate.action.name, tool.schema_text, candidate.args_text) != candidate.content_digest:
+        raise PermitMismatch(
+            f"{tool.name} has another schema here than when request {request.code} was approved; propose it again",
+            request_id=request.id, code=request.code, state=str(request.state),
+        )  # fmt: skip
 
 
 async def _called(function: Any, done: Done) -> Any:
