@@ -9,7 +9,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,10 +45,16 @@ class Terminal:
         self._read(wait)
         os.write(self._handle, keys.encode())
 
-    def sees(self, *words: str, seconds: float = 30) -> None:
+    def sees(self, *words: str, seconds: float = 60) -> None:
+        self._until(lambda: all(word in self.text for word in words), f"{words} never came", seconds)
+
+    def loses(self, word: str, seconds: float = 60) -> None:
+        self._until(lambda: word not in self.text, f"{word} never went", seconds)
+
+    def _until(self, is_so: Callable[[], bool], complaint: str, seconds: float) -> None:
         end = time.monotonic() + seconds
-        while not all(word in self.text for word in words):
-            assert time.monotonic() < end, f"{words} never came; the screen says:\n{self.text}"
+        while not is_so():
+            assert time.monotonic() < end, f"{complaint}; the screen says:\n{self.text}"
             self._read(0.1)
 
     def _read(self, seconds: float) -> None:
@@ -121,6 +127,7 @@ def test_a_person_approves_what_an_agent_in_another_process_asks(agent: Agent) -
         assert agent.now(request).state is State.APPROVED
 
 
+@pytest.mark.slow
 def test_no_byte_of_hostile_text_acts_on_the_terminal(agent: Agent) -> None:
     said = {"why": HOSTILE, "goal": HOSTILE, "alternatives": (HOSTILE,), "agent": "a\x1b[31mb"}
     agent.asks(f"evil{HOSTILE}", {HOSTILE: HOSTILE, "list": [HOSTILE] * 3}, says="Do {list}", **said)
@@ -131,9 +138,18 @@ def test_no_byte_of_hostile_text_acts_on_the_terminal(agent: Agent) -> None:
     with inbox() as terminal:
         terminal.sees("5 wait for you", "⟨U+001B⟩[31m")
         for _ in range(5):
-            for keys in ("e", "\t", "\x1b[6~", "G", "\t", "J", "\x1b[6~", "\x1b", "m", "\x1b", "d", "\x1b", "j"):
-                terminal.type(keys, 0.15)
-        terminal.type("\x1b")
+            for keys in ("e", "\t", "\x1b[6~", "G", "\t"):
+                terminal.type(keys, 0.2)
+            for key, word in (("J", "the bytes that run"), ("d", "own words")):
+                terminal.type(key)
+                terminal.sees(word)
+                terminal.type("\x1b")
+                terminal.loses(word)
+            terminal.type("m")
+            terminal.sees("ctrl+s" if "a  Approve" in terminal.text else "nothing to modify")
+            terminal.type("\x1b")
+            terminal.loses("ctrl+s")
+            terminal.type("j")
         terminal.type("/", 2)
         terminal.type("evil")
         terminal.sees("action  evil⟨U+001B⟩")
