@@ -333,8 +333,11 @@ def _ended(request: Request, state: State) -> Request:
 
 
 def _end(request: Request) -> datetime | None:
-    ladder = request.candidate.verdict.ladder
-    return ladders.end(ladder.limit, request.seen_at or request.ask.created_at, request.ask.needed_by)
+    verdict = request.candidate.verdict
+    if verdict.gate is GateKind.SOFT:
+        # The window belongs to the reviewer: that the agent is in a hurry does not shorten it.
+        return ladders.end(verdict.ladder.limit, request.seen_at or request.ask.created_at, None)
+    return ladders.end(verdict.ladder.limit, request.ask.created_at, request.ask.needed_by)
 
 
 def _due(request: Request) -> datetime | None:

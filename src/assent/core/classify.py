@@ -84,6 +84,8 @@ class Profile:
     """Its verb hands something over, so that an amount among the arguments is money."""
     telling: frozenset[str] = frozenset()
     """Arguments that, where given, show that a reading name does more than look."""
+    choices: frozenset[str] = frozenset()
+    """Arguments for which the schema enumerates what may be given."""
 
 
 def classify(
@@ -112,7 +114,8 @@ def profile(
     base = _with_declared(guess, declared)
     telling = _TELLING.get(parts.verb or "", frozenset()) if base.effect.is_read else frozenset()
     pays = parts.family in {Family.PAY, Family.SEND} or "transfer" in parts.verbs
-    return Profile(name, schema, declared, trusted, base, entry.text if entry else "", parts.family, pays, telling)
+    text = entry.text if entry else ""
+    return Profile(name, schema, declared, trusted, base, text, parts.family, pays, telling, _choices(schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,13 @@ def _parameters(schema: Mapping[str, Json] | None) -> frozenset[str]:
     if not isinstance(properties, Mapping):
         return frozenset()
     return frozenset("_".join(words(str(name))) for name in properties)
+
+
+def _choices(schema: Mapping[str, Json] | None) -> frozenset[str]:
+    properties = (schema or {}).get("properties")
+    if not isinstance(properties, Mapping):
+        return frozenset()
+    return frozenset(name for name, each in properties.items() if isinstance(each, Mapping) and "enum" in each)
 
 
 def _filled(first: Declaration, then: Declaration) -> Declaration:
@@ -331,7 +341,9 @@ def _operation(call: _Call, found: _Found) -> None:
         return
     families = [split_name(one).family for one in asked]
     if all(family is Family.READ for family in families):
-        if call.profile.family in {Family.RUN, Family.START, None} and not call.profile.text:
+        # Only the choice that the operator's own schema enumerates says what happens; any other field is just data.
+        chosen = {call.args[name] for name in call.profile.choices if isinstance(call.args.get(name), str)}
+        if call.profile.family in {Family.RUN, None} and not call.profile.text and chosen.issuperset(asked):
             call.lowers(_READ, f"It asks for “{asked[0]}”, which only looks.")
         return
     for one, family in zip(asked, families, strict=True):

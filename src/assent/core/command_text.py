@@ -107,9 +107,11 @@ _SEPARATOR = re.compile(r"\|\||&&|[;|&\n]")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _ASSIGNMENT = re.compile(r"^\w+=")
 _WRITING_FLAGS = re.compile(
-    r"\s-(?:delete|exec|execdir|ok|okdir|fls|fprint\w*)\b|\s-o|\s--(?:output|set|ext-diff|textconv|pre|compress-program)"
+    r"\s-(?:delete|exec|execdir|ok|okdir|fls|fprint\w*)\b|\s-[A-Za-z]*o|\s--o|\s--(?:set|ext-diff|textconv|pre|compress-program)"
     r"|\s-s\b|\s-O"
 )
+_UNAMBIGUOUS = re.compile(r"[A-Za-z0-9 _./=,:@%+|-]+")
+"""Text that every shell reads alike: no quotes, escapes, comments, braces, globs, variables, line breaks."""
 _INNER_COMMAND = re.compile(
     r"\$\(([^()]{1,2000})\)|`([^`]{1,2000})`|\s-c\s+'([^']{1,2000})'|\s-c\s+\"([^\"]{1,2000})\""
 )
@@ -133,6 +135,7 @@ def read_shell(text: str) -> Shell:
     to_shell = bool(_TO_SHELL.search(text)) or ("|" in bare and "xargs" in programs and bool(destroys))
     harmless = (
         whole
+        and _UNAMBIGUOUS.fullmatch(text) is not None
         and bool(parts)
         and not destroys
         and not to_shell
@@ -212,6 +215,14 @@ _SQL_SIDE = re.compile(
 _SQL_TABLE = re.compile(
     r"\b(?:from|join|into|update|table(?:\s+if\s+(?:not\s+)?exists)?|truncate|database|schema)\s+([\w.\"`\[\]-]+)", re.I
 )
+_SQL_CALL = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
+_SQL_HARMLESS = frozenset(
+    """count sum min max avg lower upper coalesce length round abs date now trim ltrim rtrim substr substring concat
+    cast extract floor ceil nullif ifnull iif greatest least year month day strftime date_trunc row_number rank
+    dense_rank lag lead over partition in values exists and or not as from where on using join select with by
+    having all any some case when then else limit offset union intersect except distinct between like is""".split()
+)
+"""Functions and words that may stand before a bracket in a statement that counts as only reading."""
 _SQL_WHERE = re.compile(r"\bwhere\b(.*)", re.I | re.S)
 _SQL_ALWAYS = re.compile(
     r"^\s*\(?\s*(?:(\d+)\s*=\s*\1|true|1|not\s+false)\s*\)?\s*(?:;|$|limit|returning|or\b)|\bor\s+(?:(\d+)\s*=\s*\2|true)\b",
@@ -227,7 +238,7 @@ LOOKS_LIKE_SQL = re.compile(
 
 def read_sql(text: str) -> Sql:
     """What the statements of `text` would do to a database."""
-    whole = len(text) <= LONGEST_COMMAND and "\\'" not in text
+    whole = len(text) <= LONGEST_COMMAND and _is_unambiguous(text)
     plain = _SQL_RUN_COMMENT.sub(" ", _SQL_ASIDE.sub(_aside, _ends(text)))
     if "\\'" in text:
         plain += ";" + _ends(text)
@@ -276,7 +287,16 @@ def _kinds(statement: str) -> list[str]:
 
 
 def _statement_reads(statement: str) -> bool:
-    return _first_word(statement) in _SQL_READS and not _SQL_INNER.search(statement) and not _SQL_SIDE.search(statement)
+    if _first_word(statement) not in _SQL_READS or _SQL_INNER.search(statement) or _SQL_SIDE.search(statement):
+        return False
+    return all(name.lower() in _SQL_HARMLESS for name in _SQL_CALL.findall(statement))
+
+
+def _is_unambiguous(text: str) -> bool:
+    """One statement that every database reads alike: no comment, escape, dollar quote or quoted name."""
+    return not any(mark in text for mark in ("--", "#", "/*", "$", "\\", "`", '"')) and ";" not in text.rstrip().rstrip(
+        ";"
+    )
 
 
 def _without_where(statement: str) -> bool:

@@ -54,6 +54,11 @@ def covers(grant: Grant, action: Action, assessment: Assessment, now: datetime |
     return why_not(grant, action, assessment, now) is None
 
 
+def concerns(grant: Grant, action: Action) -> bool:
+    """Whether `grant` is about this action of this agent, used up or not."""
+    return bool(grant._actions.match(action.name) and grant._agents.match(action.agent))
+
+
 def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime | None) -> str | None:
     """Why `grant` does not cover the action, in a sentence; `None` if it does.
 

@@ -17,7 +17,7 @@ SECRET_KEYS = frozenset(
     currentpassword sessiontoken otp pin cvv cvc""".split()
 )
 _SHAPES = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[\s\S]{0,20000}?-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s]{0,20000}-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
     r"|\bgh[pousr]_[A-Za-z0-9]{30,255}\b|\bgithub_pat_\w{30,255}\b|\bglpat-[\w-]{20,64}\b"
     r"|\bxox[abeoprs]-[\w-]{13,255}|\bxapp-\d-[\w-]{12,255}"
@@ -25,9 +25,9 @@ _SHAPES = re.compile(
     r"|\bAIza[\w-]{35}|\bya29\.[\w-]{20,512}|\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[\w-]{50,255}|\bhf_[A-Za-z0-9]{30,64}\b"
     r"|\bSG\.[\w-]{16,32}\.[\w-]{16,64}|\beyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{5,2000}"
     r"|\b[Bb]earer\s+[A-Za-z0-9._~+/-]{16,2000}=*|\b[Bb]asic\s+[A-Za-z0-9+/]{16,512}={0,2}(?![A-Za-z0-9])"
-    r"|\b[a-z][a-z0-9+.-]{1,30}://[^\s/:@]{0,128}:[^\s/@]{1,256}@"
+    r"|\b[a-z][a-z0-9+.-]{1,30}://[\w.~%+-]{0,128}:[\w.~%+=!*,-]{1,256}@"
     r"|\b(?:[Pp]assword|PASSWORD|[Pp]wd|[Ss]ecret|SECRET|[Aa]pi[_-]?[Kk]ey|API_KEY|[Tt]oken|TOKEN|[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD))"
-    r"\s{0,3}[=:]\s{0,3}['\"]?(?![\s'\"<${*])[^\s'\"]{8,512}"
+    r"\s{0,3}[=:]\s{0,3}['\"]?(?![\s'\"<${*])[\w.~+/=!@%^:-]{8,512}"
 )
 _MARK = re.compile(
     r"PRIVATE KEY|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[rs]k[-_]|whsec_|AIza"

@@ -145,7 +145,8 @@ class Calls:
         """
         request_id = request_id or str(uuid7())
         clean, secret = sealed(self._vault, request_id, prepared.args, prepared.tool.secret)
-        context = self._discreet(prepared)
+        passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
+        context = self.discreet(prepared.context, passed)
         if secret or context is not prepared.context:
             prepared = self._rejudged(replace(prepared, args=clean, context=context))
         signature = prepared.tool.signature
@@ -162,14 +163,13 @@ class Calls:
             without = self._rejudged(prepared, without=gone.grant_id)
             return await self._opened(without, request_id, secret, start), True
 
-    def _discreet(self, prepared: Prepared) -> Context:
+    def discreet(self, context: Context, passed: Sequence[str]) -> Context:
         """What the agent says, without the secrets that it passes or that it blurts out."""
-        said = {"why": prepared.context.why, "goal": prepared.context.goal, "alt": list(prepared.context.alternatives)}
-        passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
+        said = {"why": context.why, "goal": context.goal, "alt": list(context.alternatives)}
         clean = redacted(self._vault, said, passed)
         if clean == said:
-            return prepared.context
-        return replace(prepared.context, why=clean["why"], goal=clean["goal"], alternatives=tuple(clean["alt"]))
+            return context
+        return replace(context, why=clean["why"], goal=clean["goal"], alternatives=tuple(clean["alt"]))
 
     def _rejudged(self, prepared: Prepared, without: str = "") -> Prepared:
         action, assessment, verdict = self.judgement.judged(
@@ -179,11 +179,11 @@ class Calls:
             verdict = prepared.verdict
         return replace(prepared, action=action, assessment=assessment, verdict=verdict)
 
-    async def _opened(self, prepared: Prepared, request_id: str, secret: Mapping[str, str], start: bool) -> Request:
+    async def _opened(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
         context = prepared.context
         tool, verdict = prepared.tool, prepared.verdict
         candidate = self.judgement.candidate(tool, prepared.action, prepared.assessment, verdict, context)
-        options = await self._options(prepared) if verdict.gate.holds else ()
+        options = await self._options(prepared, request_id, secret) if verdict.gate.holds else ()
         template = Ask(
             id=request_id,
             code=new_code(),
@@ -252,7 +252,7 @@ class Calls:
             )  # fmt: skip
         return request
 
-    async def _options(self, prepared: Prepared) -> tuple[Option, ...]:
+    async def _options(self, prepared: Prepared, request_id: str, secret: dict[str, str]) -> tuple[Option, ...]:
         tool = prepared.tool
         specs: Sequence[OptionSpec] = (
             await resolved(tool.options(prepared.args)) if callable(tool.options) else tool.options
@@ -260,9 +260,9 @@ class Calls:
         rule = self.judgement.policy.rule_named(prepared.verdict.rule)
         if rule is not None:
             specs = [*specs, *(OptionSpec(o.label, o.consequence, dict(o.set) or None, o.action) for o in rule.options)]
-        return tuple(self._option(prepared, spec) for spec in specs)
+        return tuple(self._option(prepared, spec, request_id, secret) for spec in specs)
 
-    def _option(self, prepared: Prepared, spec: OptionSpec) -> Option:
+    def _option(self, prepared: Prepared, spec: OptionSpec, request_id: str, secret: dict[str, str]) -> Option:
         """The option with its exact bytes and their verdict, so that it can be seen before it is chosen."""
         if spec.change is None and not spec.instead:
             return Option(spec.label, spec.consequence, None)
@@ -273,7 +273,9 @@ class Calls:
             )
         changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
         args = dict(changes) if spec.instead else {**prepared.args, **changes}
-        plain = tool.signature.plain(args) if tool.signature is not None else args
+        plain = tool.signature.plain(args) if tool.signature is not None else restore(canonical(args))
+        plain, hidden = sealed(self._vault, request_id, plain, tool.secret)
+        secret.update(hidden)
         judged = self.judgement.judged(tool, plain, prepared.context, datetime.now(UTC))
         action, assessment, verdict = judged
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)

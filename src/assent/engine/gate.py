@@ -27,7 +27,7 @@ from assent.engine.guard import CONTEXT, Guarded, guarded
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.portal import Portal
-from assent.engine.sealing import unsealed
+from assent.engine.sealing import redacted, unsealed
 from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
@@ -74,6 +74,7 @@ class Proposal:
         self._request = request = await self._gate._calls.settled(self._request, patience)
         if request.state is not State.APPROVED:
             self._gate._calls.result(request, self._prepared.tool)
+            raise refused_again(request)
         return restore(request.candidate.args_text)
 
     @asynccontextmanager
@@ -84,8 +85,6 @@ class Proposal:
             yield Running(dict(self._prepared.args), self._prepared.action.name, "")
             return
         execution = self._gate._calls.execution
-        if self._request.state is not State.APPROVED:
-            raise refused_again(self._request)
         request = await execution.begin(self._request)
         candidate = request.candidate
         args = unsealed(self._gate._vault, request.id, restore(candidate.args_text), request.sealed)
@@ -348,12 +347,14 @@ class Gate:
         if context.key and not context.run:
             context = replace(context, run=context.agent)
         guessed = best_guess is not _MISSING
+        question = redacted(self._vault, question)
+        context = self._calls.discreet(context, ())
         at_end = AtEnd.PROCEED if guessed else AtEnd.DENY
         verdict = Verdict(
             GateKind.ASK, "question", "the agent needs an answer",
             reviewers=tuple(reviewers), ladder=Ladder(limit=time, at_end=at_end), policy_version=self.policy.version,
         )  # fmt: skip
-        options = tuple(choices)
+        options = tuple(redacted(self._vault, list(choices)))
         asked = tool("question", description="", declared=Declaration(True, Reach.NOTHING, False, False))
         action = Action("question", {"question": question, "choices": list(options)}, context.agent)
         assessment = self._judgement.judged(asked, action.args, context, datetime.now(UTC))[1]
@@ -396,7 +397,9 @@ class Gate:
 
     def worker(self, *, capacity: int = 10) -> Worker:
         """A worker that runs what is approved for the functions guarded here: `async with gate.worker():`"""
-        return Worker(self._store, self._workspace, self._hub, self._execution, self._tools, capacity)
+        return Worker(
+            self._store, self._workspace, self._hub, self._execution, self._tools, capacity, judgement=self._judgement
+        )
 
 
 def refused_again(request: Request) -> AlreadyDecided:

@@ -9,7 +9,7 @@ from jsonschema.exceptions import SchemaError
 
 from assent.core.action import Json
 from assent.core.advance import advance
-from assent.core.authority import Principal, may_decide
+from assent.core.authority import Principal, may_decide, principal_named
 from assent.core.briefing import Briefing, brief
 from assent.core.canonical import canonical, restore
 from assent.core.change import Change
@@ -123,7 +123,7 @@ class Inbox:
     def changed(self, request: Request, args: Mapping[str, Json]) -> Candidate:
         """What would run with these arguments: checked against the schema, classified and judged again."""
         before = request.candidate
-        plain = restore(canonical(args))
+        plain = {**_defaults(before.action.schema), **restore(canonical(args))}
         _fits(plain, before.action.schema, "arguments")
         return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
 
@@ -171,7 +171,7 @@ class Inbox:
             event = Decided(
                 decision,
                 by.name,
-                by.roles,
+                self._roles(by),
                 seen_digest=shown.get("seen_digest", ""),
                 confirm=shown.get("confirm", ""),
                 surface=shown.get("surface", ""),
@@ -186,6 +186,12 @@ class Inbox:
                 request_id=after.id, code=after.code, state=str(after.state), by="the time limit", at=after.decided_at,
             )  # fmt: skip
         return after
+
+    def _roles(self, by: Principal) -> tuple[str, ...]:
+        """The roles that the policy gives this person; a surface is believed only where the policy names nobody."""
+        policy = self._judgement.policy
+        known = principal_named(policy, by.name) if policy.people else by
+        return known.roles if known is not None else ()
 
     def _counts(self, by: Principal, request: Request, decision: Modify | Choose) -> bool:
         """The person may also decide what the change makes of it."""
@@ -246,6 +252,12 @@ def _answered(request: Request, value: Json, note: str) -> Answer:
         raise InvalidDecision(f"choose one of: {', '.join(question.choices)}")
     _fits(plain, question.schema, "the answer")
     return Answer(plain, note)
+
+
+def _defaults(schema: Mapping[str, Json] | None) -> dict[str, Json]:
+    """What stands where nothing is given, so that it is shown and judged like everything else."""
+    properties = (schema or {}).get("properties", {})
+    return {name: each["default"] for name, each in properties.items() if isinstance(each, dict) and "default" in each}
 
 
 def _fits(value: Json, schema: Mapping[str, Json] | None, what: str) -> None:

@@ -1,11 +1,15 @@
 """Secrets leave the arguments before anything is stored or shown, and come back only where the action runs."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assent.core.action import Json
 from assent.core.secret_text import secret_texts
 from assent.ports import Vault
+
+_WORTH_SEARCHING = 6
+"""A secret this long is also looked for in the other arguments; a shorter one would be found in every word."""
 
 
 def sealed(
@@ -15,8 +19,11 @@ def sealed(
     found: dict[str, str] = {}
     clean: dict[str, Json] = dict(args)
     for name in declared:
-        if clean.get(name) is not None:
-            clean[name] = _replaced(vault, context, clean[name], found)
+        if isinstance(secret := clean.get(name), str) and secret:
+            placeholder = _placeholder(vault, context, secret, found)
+            clean[name] = placeholder
+            if len(secret) >= _WORTH_SEARCHING:
+                clean = _without(clean, secret, placeholder)
     for text in secret_texts(clean):
         clean = _without(clean, text, _placeholder(vault, context, text, found))
     return clean, found
@@ -40,24 +47,25 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
 
 def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Json:
     """`value` without secrets, for records that nobody needs to turn back."""
-    for text in {*known, *secret_texts({"value": value})}:
+    for text in sorted({*known, *secret_texts({"value": value})}, key=len, reverse=True):
         if text:
-            value = _without(value, text, f"⟨secret {vault.fingerprint(text)[:12]}⟩")
+            for spelling in {
+                text,
+                repr(text)[1:-1],
+                json.dumps(text)[1:-1],
+                json.dumps(text, ensure_ascii=False)[1:-1],
+            }:
+                value = _without(value, spelling, _mark(vault, text))
     return value
 
 
-def _replaced(vault: Vault, context: str, value: Json, found: dict[str, str]) -> Json:
-    if isinstance(value, str):
-        return _placeholder(vault, context, value, found)
-    if isinstance(value, Mapping):
-        return {key: _replaced(vault, context, item, found) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(vault, context, item, found) for item in value]
-    return value
+def _mark(vault: Vault, text: str) -> str:
+    """What stands for a secret: equal ones look equal, and how much is hidden can be seen."""
+    return f"⟨secret {vault.fingerprint(text)[:12]}, {len(text)} characters⟩"
 
 
 def _placeholder(vault: Vault, context: str, text: str, found: dict[str, str]) -> str:
-    placeholder = f"⟨secret {vault.fingerprint(text)[:12]}⟩"
+    placeholder = _mark(vault, text)
     if placeholder not in found:
         found[placeholder] = vault.seal(context, text)
     return placeholder

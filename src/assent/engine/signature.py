@@ -75,6 +75,8 @@ class Signature:
     def plain(self, given: Mapping[str, Any]) -> dict[str, Json]:
         """Arguments validated by their types and written as JSON data."""
         adapter = self.adapter
+        if len(given) < len(self.arguments):
+            given = {**self.defaults, **given}
         try:
             checked: dict[str, Any] = adapter.validator.validate_python(given)
             if self.as_is and all(map(_is_json, checked.values())):
@@ -186,7 +188,16 @@ def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = fro
         if Injected in marks or (position == 0 and name in ("self", "cls")):
             injected.add(name)
         if Secret in marks:
+            if get_args(hint)[0] is not str:
+                raise GuardError(
+                    f"{function.__qualname__}: the secret {name} must be a str to be sealed; pass it as text"
+                )
             secret.add(name)
+        if "SecretStr" in repr(hint) or "SecretBytes" in repr(hint):
+            raise GuardError(
+                f"{function.__qualname__}: pydantic writes {name} as asterisks, and those would run; "
+                "use `Annotated[str, assent.Secret]`"
+            )
         if parameter.kind is not parameter.KEYWORD_ONLY:
             order.append(name)
         if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -236,6 +247,7 @@ def _adapter(
             schema["properties"][key]["default"] = adapter.serializer.to_python({key: value}, mode="json")[key]
         except (ValueError, KeyError):
             continue
+    schema["required"] = sorted(fields)  # what is stored and shown is always the whole call
     return adapter, schema
 
 
