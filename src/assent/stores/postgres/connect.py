@@ -92,6 +92,8 @@ class Connector:
         self._url, self._busy_seconds = url, busy_seconds
         self.where = address(url)
         self.ours: set[int] = set()
+        """The server's processes behind our connections: whose notices we need not hear."""
+        self._process: dict[Connection, int] = {}
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(size)
 
@@ -111,13 +113,14 @@ class Connector:
         # One type for all integers, so that a statement is prepared once and not once per size of number.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.prepared_max = 200
+        self._process[connection] = connection.info.backend_pid
         self.ours.add(connection.info.backend_pid)
         return connection
 
     async def discard(self, connection: Connection) -> None:
         """The connection is closed and forgotten."""
-        with suppress(psycopg.Error):
-            self.ours.discard(connection.info.backend_pid)
+        # The server may give the number to somebody else's process next.
+        self.ours.discard(self._process.pop(connection, 0))
         with suppress(psycopg.Error):
             await connection.close()
 
@@ -130,7 +133,11 @@ class Connector:
                 yield connection
             finally:
                 idle = psycopg.pq.TransactionStatus.IDLE
-                if not is_broken(connection) and connection.info.transaction_status == idle:
+                if is_broken(connection):
+                    # What cut this one has probably cut those that lie idle too.
+                    await self.discard(connection)
+                    await self.close()
+                elif connection.info.transaction_status == idle:
                     self._idle.append(connection)
                 else:
                     await self.discard(connection)

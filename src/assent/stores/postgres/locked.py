@@ -21,7 +21,7 @@ from assent.ports import Step, View
 from assent.stores import rows
 from assent.stores.postgres.clock import EstimatedClock
 from assent.stores.postgres.connect import Connection, Connector, Unreachable, is_lost, translated
-from assent.stores.postgres.writes import SQL, Interrupted, change_write, when
+from assent.stores.postgres.writes import SQL, Interrupted, change_write, changes_text, when
 
 PATIENCE = 5.0
 """Seconds for which a server that was there a moment ago is waited for."""
@@ -137,13 +137,12 @@ async def _write(attempt: Attempt, connection: Connection, change: Change) -> No
         if change.grants:
             await _put_grants(connection, attempt.workspace, change.grants)
         async with connection.pipeline():
-            cursor = await connection.execute(SQL[write.name], write.values, prepare=True)
-            # Whether it matched or not: the statement is all or nothing, and so is this commit.
+            cursor = await connection.execute(SQL["commit"], changes_text([write]), prepare=True)
+            # Whether it took effect or not: it is all or nothing, and so is this commit.
             if not change.grants:
                 await connection.execute("COMMIT")
-        row = await cursor.fetchone()
-        matched = row is not None and (bool(row[0]) or write.name == "log")
-        if not matched:
+        (((effect,), _),) = await cursor.fetchall()
+        if not effect:
             raise stale(change.request)
         if change.grants:
             await connection.execute("COMMIT")

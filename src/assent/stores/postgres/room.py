@@ -16,8 +16,9 @@ from assent.stores.postgres.connect import Connection, Connector, is_lost, trans
 from assent.stores.postgres.home import Home
 from assent.stores.postgres.listen import listen
 from assent.stores.postgres.locked import unknown, unreachable
-from assent.stores.postgres.writes import SQL, Interrupted, Writers, log_write, when
+from assent.stores.postgres.writes import SQL, Interrupted, Write, Writers, when
 from assent.stores.recorder import AT_ONCE, LOSS_WINDOW, Recorder
+from assent.stores.rows import Row
 
 T = TypeVar("T")
 Tell = Callable[[Mapping[str, int] | None], None]
@@ -140,7 +141,7 @@ class Room:
         for row in together:
             row["batch"] = batch
         try:
-            await self.writers.submit(log_write(first["workspace"], together, batch)).future
+            await self.writers.submit(Write(_entries(together), (first["workspace"], ""), {})).future
         except psycopg.errors.UniqueViolation:
             pass
         except Interrupted:
@@ -165,3 +166,9 @@ class Room:
         except AssentError:
             if self._flush_timer is None:
                 self._flush_timer = self.home.loop.call_later(LOSS_WINDOW, self._flush_now)
+
+
+def _entries(together: list[Row]) -> Row:
+    """The change that writes these rows. The first alone bears the name, which there can be once."""
+    first, *others = together
+    return {"entries": [first, *({**row, "batch": None} for row in others)]}

@@ -29,7 +29,7 @@ from assent.stores.postgres.writes import (
     SQL,
     Interrupted,
     change_write,
-    entry_arrays,
+    changes_text,
     guard_of,
     when,
 )
@@ -305,7 +305,7 @@ class PostgresStore:
                     stub = purged(request)
                     await connection.execute(SQL["purge_ask"], rows.all_columns(stub, when))
                     write = change_write(workspace, Change(stub))
-                    await connection.execute(SQL[write.name], write.values, prepare=True)
+                    await connection.execute(SQL["commit"], changes_text([write]), prepare=True)
                     news[stub.id] = stub.version
             if news:
                 await _log(connection, workspace, entry(len(news), now))
@@ -379,8 +379,8 @@ class PostgresStore:
 
 
 async def _log(connection: Connection, workspace: str, entry: Entry) -> None:
-    values = {"workspace": workspace, "batch": None, **entry_arrays(workspace, (entry,))}
-    await connection.execute(SQL["log"], values, prepare=True)
+    write = change_write(workspace, Change(entries=(entry,)))
+    await connection.execute(SQL["commit"], changes_text([write]), prepare=True)
 
 
 def _finish(reference: "weakref.ref[Room]") -> None:

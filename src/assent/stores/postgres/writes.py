@@ -1,4 +1,4 @@
-"""Guarded writes: each is one statement that takes full effect or none, so many may share a commit.
+"""Guarded writes: each takes full effect or none, so many may share a statement and a commit.
 
 PostgreSQL commits transactions that notify one after the other, so a few connections that commit groups do
 more than many that commit singly. Nobody waits for a group to form.
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+import msgspec
 import psycopg
 
 from assent.core.audit import Entry
@@ -23,6 +24,7 @@ from assent.stores.postgres.connect import Connection, Connector, is_broken, is_
 from assent.stores.postgres.home import Home
 from assent.stores.statements import statements
 
+encode = msgspec.json.Encoder().encode
 SQL = {name: text.encode() for name, text in statements("postgres").items()}
 FAR = datetime(9999, 12, 31, tzinfo=UTC)
 """The `due_at` of what time does not move."""
@@ -41,31 +43,35 @@ def when(at: datetime | None) -> datetime:
 
 
 class Write:
-    """One guarded statement on its way to the database."""
+    """One change on its way to the database, as `assent_commit` takes it."""
 
-    __slots__ = ("key", "name", "news", "ticket", "token", "values")
+    __slots__ = ("change", "key", "news", "ticket", "token")
 
-    def __init__(self, name: str, values: rows.Row, key: tuple[str, str], news: Mapping[str, int]) -> None:
-        self.name, self.values, self.key, self.news = name, values, key, news
-        self.token: str = values.get("token", "")
+    def __init__(self, change: rows.Row, key: tuple[str, str], news: Mapping[str, int], token: str = "") -> None:
+        self.change, self.key, self.news, self.token = change, key, news, token
         self.ticket: Ticket | None = None
 
 
 def change_write(workspace: str, change: Change, guard: tuple[datetime, datetime] = (LONG_AGO, FAR)) -> Write:
-    """The statement for a change of one request and its entries; `guard` is when it may take effect."""
+    """The write of a request and its entries; `guard` is between which times it may take effect."""
     request = change.request
+    entries = entry_rows(workspace, change.entries)
     if request is None:
-        return Write("log", _log_values(workspace, change.entries, None), (workspace, ""), {})
+        return Write({"entries": entries}, (workspace, ""), {})
     if request.ask.workspace != workspace:
         raise StoreError("a change belongs to another workspace than the one it was made in; report this")
-    values = rows.all_columns(request, when) if change.new else rows.moving_columns(request, when)
-    values["token"] = secrets.token_hex(8)
-    values["notice"] = f"{workspace} {request.id} {request.version}"
-    values |= entry_arrays(workspace, change.entries)
-    if not change.new:
-        values["not_before"], values["before"] = guard
-    news = {request.id: request.version}
-    return Write("insert" if change.new else "move", values, (workspace, request.id), news)
+    token = secrets.token_hex(8)
+    notice = f"{workspace} {request.id} {request.version}"
+    written: rows.Row = {"entries": entries, "notice": notice}
+    if change.new:
+        row = rows.all_columns(request, when)
+        written["title"], written["ask"] = row.pop("title"), row.pop("ask")
+    else:
+        row = rows.moving_columns(request, when)
+        written["not_before"], written["before"] = guard
+    row["token"] = token
+    written["row"] = row
+    return Write(written, (workspace, request.id), {request.id: request.version}, token)
 
 
 def guard_of(request: Request, now: datetime) -> tuple[datetime, datetime]:
@@ -77,30 +83,17 @@ def guard_of(request: Request, now: datetime) -> tuple[datetime, datetime]:
     return max(passed, default=LONG_AGO), min(ahead, default=FAR)
 
 
-def entry_arrays(workspace: str, entries: Sequence[Entry]) -> rows.Row:
-    """Entries as the arrays that the statements unnest."""
-    return _arrays(workspace, [rows.entry_columns(entry, when) for entry in entries])
-
-
-def _arrays(workspace: str, found: list[rows.Row]) -> rows.Row:
+def entry_rows(workspace: str, entries: Sequence[Entry]) -> list[rows.Row]:
+    """Entries as rows, all of one workspace."""
+    found = [rows.entry_columns(entry, when) for entry in entries]
     if any(row["workspace"] != workspace for row in found):
         raise StoreError("an entry belongs to another workspace than its change; report this")
-    return {
-        "subjects": [row["subject"] for row in found],
-        "kinds": [row["kind"] for row in found],
-        "ats": [row["at"] for row in found],
-        "texts": [row["text"] for row in found],
-        "leaves": [row["leaf"] for row in found],
-    }
+    return found
 
 
-def _log_values(workspace: str, entries: Sequence[Entry], batch: str | None) -> rows.Row:
-    return {"workspace": workspace, "batch": batch, **entry_arrays(workspace, entries)}
-
-
-def log_write(workspace: str, found: list[rows.Row], batch: str) -> Write:
-    """The statement for a group of recorded entries, named so that it cannot be written twice."""
-    return Write("log", {"workspace": workspace, "batch": batch, **_arrays(workspace, found)}, (workspace, ""), {})
+def changes_text(writes: Sequence[Write]) -> dict[str, str]:
+    """Writes as the statement `commit` takes them."""
+    return {"changes": encode([write.change for write in writes]).decode()}
 
 
 class Writers:
@@ -145,7 +138,10 @@ class Writers:
                 while len(group) < GROUP and not queue.empty():
                     group.append(queue.get_nowait())
                 try:
-                    if connection is None or is_broken(connection):
+                    if connection is not None and is_broken(connection):
+                        await self._connector.discard(connection)
+                        connection = None
+                    if connection is None:
                         connection = await self._connector.connect()
                     await self._commit(connection, group)
                 except AssentError as error:
@@ -169,13 +165,8 @@ class Writers:
         group.sort(key=lambda write: write.key)
         sent = time.monotonic()
         try:
-            if len(group) == 1:
-                cursors = [await connection.execute(SQL[group[0].name], group[0].values, prepare=True)]
-            else:
-                # Without BEGIN, everything up to the end of the pipeline is one transaction.
-                async with connection.pipeline():
-                    cursors = [await connection.execute(SQL[write.name], write.values, prepare=True) for write in group]
-            found = [await cursor.fetchone() for cursor in cursors]
+            cursor = await connection.execute(SQL["commit"], changes_text(group), prepare=True)
+            ((done, clock),) = await cursor.fetchall()
         except psycopg.Error as error:
             if is_lost(error, connection):
                 await connection.close()
@@ -187,15 +178,13 @@ class Writers:
                 for write in group:
                     await self._commit(connection, [write])
             return
+        self._clock.learn(clock, sent)
         news: dict[str, int] = {}
-        for write, row in zip(group, found, strict=True):
-            assert row is not None  # noqa: S101  each statement returns one row
+        for write, effect in zip(group, done, strict=True):
             if write.ticket is not None:
-                write.ticket.value = bool(row[0])
-            if row[0]:
+                write.ticket.value = effect
+            if effect:
                 news |= write.news
-        if found[0] is not None:
-            self._clock.learn(found[0][1], sent)
         if news:
             self._committed(news)
 

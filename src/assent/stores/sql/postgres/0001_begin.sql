@@ -108,6 +108,54 @@ CREATE TABLE checkpoints (
     PRIMARY KEY (workspace, size, key_id)
 );
 
+-- A group of changes, each of which takes full effect or none, in one round trip.
+-- A new request is inserted, or the whole group fails. One that moves does so only from the version the change was
+-- made from, and only while the clock is where the step believed it to be. Entries and notice follow only then.
+-- The entries' ids are drawn after the row is locked, so entries of one request are numbered in commit order.
+CREATE FUNCTION assent_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz) LANGUAGE plpgsql AS $$
+DECLARE
+    change jsonb;
+    made requests;
+    effect boolean;
+BEGIN
+    FOR change IN SELECT jsonb_array_elements(changes) LOOP
+        effect := true;
+        IF change ? 'row' THEN
+            made := jsonb_populate_record(NULL::requests, change -> 'row');
+            IF change ? 'ask' THEN
+                INSERT INTO requests SELECT made.*;
+                INSERT INTO asks (workspace, id, title, body)
+                VALUES (made.workspace, made.id, change ->> 'title', change ->> 'ask');
+            ELSE
+                UPDATE requests SET
+                    version = made.version, token = made.token, state = made.state, urgency = made.urgency,
+                    gate = made.gate, action = made.action, review = made.review, word = made.word,
+                    runnable = made.runnable, ended = made.ended, purged = made.purged, due_at = made.due_at,
+                    changed_at = made.changed_at, body = made.body
+                WHERE workspace = made.workspace AND id = made.id AND version = made.version - 1
+                    AND clock_timestamp() >= (change ->> 'not_before')::timestamptz
+                    AND clock_timestamp() < (change ->> 'before')::timestamptz;
+                effect := FOUND;
+            END IF;
+        END IF;
+        IF effect THEN
+            INSERT INTO entries (workspace, subject, kind, at, text, leaf, batch)
+            SELECT e.workspace, e.subject, e.kind, e.at, e.text, e.leaf, e.batch
+            FROM ROWS FROM (
+                jsonb_to_recordset(change -> 'entries')
+                AS (workspace text, subject text, kind text, at timestamptz, text text, leaf text, batch text)
+            ) WITH ORDINALITY AS e (workspace, subject, kind, at, text, leaf, batch, place)
+            ORDER BY e.place;
+            IF change ? 'notice' THEN
+                PERFORM pg_notify('assent', change ->> 'notice');
+            END IF;
+        END IF;
+        done := done || effect;
+    END LOOP;
+    clock := clock_timestamp();
+END
+$$;
+
 -- Nobody changes the log. The sequencer gives an entry the index it does not have yet, and nothing else.
 CREATE FUNCTION assent_entries_stay() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
