@@ -192,7 +192,7 @@ def test_a_declared_risk_stands_until_an_argument_alarms() -> None:
         ("read_file", {"path": "config/.env"}, Risk.CRITICAL),
         ("http_request", {"method": "GET", "url": "https://x.org"}, Risk.SAFE),
         ("http_request", {"method": "DELETE", "url": "https://x.org"}, Risk.DANGEROUS),
-        ("manage_widgets", {"action": "list"}, Risk.SAFE),
+        ("manage_widgets", {"action": "list"}, Risk.DANGEROUS),
         ("manage_widgets", {"action": "delete"}, Risk.DANGEROUS),
         ("manage_widgets", {"action": "list", "method": "delete"}, Risk.DANGEROUS),
         ("run_command", {"command": "find", "args": ["-delete"]}, Risk.DANGEROUS),

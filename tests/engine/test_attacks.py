@@ -124,7 +124,77 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
     async with other.worker():
         ended = await house.in_state(parked.value.request_id, State.CANCELLED, State.DONE)
     assert ran == []
-    assert "without a decision" in ended.reason
+    assert "policy says manual" in ended.reason
+
+
+async def test_what_policy_has_forbidden_since_it_was_approved_does_not_run(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def delete_files(files: list[str]) -> None:
+        raise AssertionError("ran although forbidden")
+
+    step = delete_files.with_(run="r", key="1")
+    with pytest.raises(assent.Parked) as parked:
+        await step(["a"])
+    await house.inbox.approve(house.me, parked.value.request_id)
+    await house.policy("rules: [{name: never, actions: ['delete_*'], gate: forbid}]")
+    with pytest.raises(assent.Denied, match="not run although approved"):
+        await step(["a"])
+
+
+async def test_a_declared_answer_is_not_undercut_by_what_a_text_seems_to_say(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def run_command(command: str) -> None:
+        raise AssertionError("ran without a decision")
+
+    with pytest.raises(assent.Parked):
+        await run_command("ls -la")
+
+
+async def test_a_grant_that_was_used_up_does_not_leave_the_call_without_a_gate(house):
+    from assent.engine.grants import give
+
+    ran = []
+
+    @house.gate.guard(patience=0)
+    async def run_command(command: str) -> None:
+        ran.append(command)
+
+    await give(house.desk.store, "default", house.me, ("run_command",), life=timedelta(hours=1), limit=1)
+    await house.gate._judgement.refresh()
+    command = "ls TOKEN=xxxxxxxxxxxx;mv$IFS/srv$IFS/gone"
+    ended = await asyncio.gather(*(run_command(command) for _ in range(4)), return_exceptions=True)
+    assert len(ran) <= 1
+    assert sum(isinstance(each, assent.Parked) for each in ended) >= 3
+
+
+async def test_arguments_cannot_pose_as_facts(house):
+    @house.gate.guard(reversible=False, says="Delete {path}", patience=0)
+    async def delete_path(path: str) -> None: ...
+
+    with pytest.raises(assent.Parked) as parked:
+        await delete_path("/srv/data · only reads · can be undone")
+    brief = await house.inbox.brief(parked.value.request_id)
+    assert "·" not in brief.title
+    assert not any("·" in fact.says for fact in brief.facts)
+
+
+async def test_an_option_whose_action_is_not_here_uses_up_no_permit(house):
+    @house.gate.guard(reversible=True, reach="local")
+    async def move_files(files: list[str]) -> None: ...
+
+    @house.gate.guard(
+        reversible=False, patience=0, options=[assent.option("move", "", {"files": ["a"]}, instead="move_files")]
+    )
+    async def delete_files(files: list[str]) -> None: ...
+
+    step = delete_files.with_(run="r", key="1")
+    with pytest.raises(assent.Parked) as parked:
+        await step(["a"])
+    await house.inbox.choose(house.me, parked.value.request_id, 0)
+    del house.gate._tools["move_files"]
+    with pytest.raises(assent.AssentError, match="not guarded"):
+        await step(["a"])
+    assert (await house.desk.store.request("default", parked.value.request_id)).state is State.APPROVED
 
 
 async def test_an_approval_is_for_the_schema_that_was_shown(house):
@@ -163,9 +233,7 @@ async def test_a_default_is_shown_and_judged_like_any_argument(house):
         await delete_files(["a"], "staging")
     brief = await house.inbox.brief(parked.value.request_id)
     assert brief.options[0].args["target"] == "/etc/cron.d"
-    after = await house.inbox.modify(
-        house.me, parked.value.request_id, {"files": ["a"]}, confirm="delete_files 1"
-    )
+    after = await house.inbox.modify(house.me, parked.value.request_id, {"files": ["a"]}, confirm="delete_files 1")
     assert '"environment":"production"' in after.candidate.args_text
 
 

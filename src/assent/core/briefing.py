@@ -4,7 +4,7 @@ Every surface draws from this and from nothing else, so no surface can show some
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from assent.core.action import Fact, Json, Risk
@@ -104,12 +104,12 @@ def brief(request: Request, now: datetime) -> Briefing:
         state=request.state,
         risk=candidate.assessment.risk,
         gate=verdict.gate,
-        title=candidate.says,
+        title=_apart(candidate.says),
         agent=ask.agent,
         asked_by=ask.asked_by,
         run=ask.run,
         asked_at=ask.created_at,
-        facts=candidate.assessment.facts,
+        facts=tuple(replace(fact, says=_apart(fact.says)) for fact in candidate.assessment.facts),
         effect=effect_words(candidate),
         why=_why(candidate),
         options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
@@ -139,6 +139,11 @@ def brief(request: Request, now: datetime) -> Briefing:
         schema=candidate.action.schema,
         policy_version=verdict.policy_version,
     )
+
+
+def _apart(text: str) -> str:
+    """`text` on one line and without the mark that surfaces put between facts, so that it cannot pose as several."""
+    return visible(text, lines=False).replace("·", "⟨U+00B7⟩")
 
 
 def effect_words(candidate: Candidate) -> tuple[str, ...]:
@@ -230,6 +235,8 @@ def _warnings(request: Request) -> tuple[str, ...]:
         found.append("text mixes letters that look alike: " + visible(", ".join(words[:3])[:80], lines=False))
     if candidate.args_text and _hides(restore(candidate.args_text)):
         found.append("text contains invisible or control characters; they are spelled out")
+    if request.sealed:
+        found.append(f"{len(request.sealed)} secret parts are hidden; what cannot be seen here will run")
     if request.purged:
         found.append("the payload was purged after its retention; the log still proves what was decided")
     return tuple(found)

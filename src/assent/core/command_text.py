@@ -107,11 +107,13 @@ _SEPARATOR = re.compile(r"\|\||&&|[;|&\n]")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _ASSIGNMENT = re.compile(r"^\w+=")
 _WRITING_FLAGS = re.compile(
-    r"\s-(?:delete|exec|execdir|ok|okdir|fls|fprint\w*)\b|\s-[A-Za-z]*o|\s--o|\s--(?:set|ext-diff|textconv|pre|compress-program)"
+    r"\s-(?:delete|exec|execdir|ok|okdir|fls|fprint\w*)\b|\s-o|\s--(?:output|set|ext-diff|textconv|pre|compress-program)"
     r"|\s-s\b|\s-O"
 )
-_UNAMBIGUOUS = re.compile(r"[A-Za-z0-9 _./=,:@%+|-]+")
-"""Text that every shell reads alike: no quotes, escapes, comments, braces, globs, variables, line breaks."""
+_UNAMBIGUOUS = re.compile(
+    r"(?:[A-Za-z0-9 _./=,:@%+|-]|(?<= )'(?!-)[A-Za-z0-9 _./=,:@%+*?-]*'(?= |$)|(?<= )2>/dev/null(?= |$))+"
+)
+"""Text that every shell reads alike: no escapes, comments, braces, variables; quotes only around a whole word."""
 _INNER_COMMAND = re.compile(
     r"\$\(([^()]{1,2000})\)|`([^`]{1,2000})`|\s-c\s+'([^']{1,2000})'|\s-c\s+\"([^\"]{1,2000})\""
 )
@@ -190,6 +192,8 @@ def _only_reads(part: list[str]) -> bool:
     if program == "git" and (len(part) < 2 or part[1] not in _READING_GIT):
         return False
     if program == "uniq" and len(part) > 2:
+        return False
+    if program == "sort" and any(word[0] == "-" and "o" in word for word in part[1:]):
         return False
     return program not in _CAN_WRITE or not _WRITING_FLAGS.search(" ".join(part))
 

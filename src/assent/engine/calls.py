@@ -16,6 +16,7 @@ from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change
 from assent.core.decision import Cancel
 from assent.core.grant import covers, use
+from assent.core.judge import is_stricter
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
@@ -144,11 +145,12 @@ class Calls:
         A step that already made its request gets that one back. Only what is new and running is ours to run.
         """
         request_id = request_id or str(uuid7())
-        clean, secret = sealed(self._vault, request_id, prepared.args, prepared.tool.secret)
+        given = prepared.args
+        clean, secret = sealed(self._vault, request_id, given, prepared.tool.secret)
         passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
         context = self.discreet(prepared.context, passed)
         if secret or context is not prepared.context:
-            prepared = self._rejudged(replace(prepared, args=clean, context=context))
+            prepared = self._rejudged(replace(prepared, args=clean, context=context), given)
         signature = prepared.tool.signature
         if signature is not None and not secret and not signature.same_after_round_trip(clean):
             raise InvalidArguments(
@@ -160,7 +162,7 @@ class Calls:
         except DuplicateStep as known:
             return await self._existing(known, prepared), False
         except GrantSpent as gone:
-            without = self._rejudged(prepared, without=gone.grant_id)
+            without = self._rejudged(prepared, given, without=gone.grant_id)
             return await self._opened(without, request_id, secret, start), True
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
@@ -171,13 +173,18 @@ class Calls:
             return context
         return replace(context, why=clean["why"], goal=clean["goal"], alternatives=tuple(clean["alt"]))
 
-    def _rejudged(self, prepared: Prepared, without: str = "") -> Prepared:
-        action, assessment, verdict = self.judgement.judged(
-            prepared.tool, prepared.args, prepared.context, datetime.now(UTC), prepared.looked_up, without=without
-        )
-        if prepared.verdict.gate > verdict.gate and not without:
-            verdict = prepared.verdict
-        return replace(prepared, action=action, assessment=assessment, verdict=verdict)
+    def _rejudged(self, prepared: Prepared, given: Mapping[str, Json], without: str = "") -> Prepared:
+        """Judged on what was given, secrets and all; shown by what is left when they are hidden, never as safer."""
+        now, context, known = datetime.now(UTC), prepared.context, prepared.looked_up
+        judge = self.judgement.judged
+        action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, without=without)
+        _, full, on_all = judge(prepared.tool, given, context, now, known, without=without)
+        if not is_stricter(verdict.gate, on_all.gate):
+            verdict = on_all
+        if prepared.args is not given:
+            facts = tuple(fact for fact in shown.facts if fact.name != "only_reads")
+            shown = replace(shown, effect=full.effect, risk=max(shown.risk, full.risk), facts=facts)
+        return replace(prepared, action=action, assessment=shown, verdict=verdict)
 
     async def _opened(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
         context = prepared.context
@@ -312,18 +319,25 @@ class Calls:
         prepared = await self.look_up(prepared)
         if not prepared.verdict.gate.holds:
             request, is_new = await self.submit(prepared)
-            return request if is_new and request.state is State.RUNNING else await self._decided(request, patience)
+            return (
+                request
+                if is_new and request.state is State.RUNNING
+                else await self._decided(prepared.tool, request, patience)
+            )
         # Heard from before it is made, it need not be read again to see that nobody has decided yet.
         request_id = str(uuid7())
         with self.hub.hearing(request_id) as ear:
             request, _ = await self.submit(prepared, request_id=request_id)
-            return await self._decided(request, patience, ear if request.id == request_id else None)
+            return await self._decided(prepared.tool, request, patience, ear if request.id == request_id else None)
 
-    async def _decided(self, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
+    async def _decided(self, asked: Tool, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
         while True:
             request = await self.settled(request, patience, ear)
             if request.state is not State.APPROVED:
                 return request
+            tool = self.tool_for(request, asked)
+            if reason := await self.judgement.objection(tool, request):
+                return await self.execution.withdraw(request, reason)
             try:
                 return await self.execution.begin(request)
             except Conflict:

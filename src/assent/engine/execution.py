@@ -15,7 +15,7 @@ from assent.core.advance import advance
 from assent.core.audit import Entry
 from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change, entry
-from assent.core.decision import Begin, BeginUndo, Event, Fail, Finding, Finish, Reconcile, Renew
+from assent.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
 from assent.core.request import Request, State
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
@@ -79,8 +79,13 @@ class Execution:
         self.hold(began)
         return began
 
+    async def withdraw(self, request: Request, reason: str) -> Request:
+        """What was approved does not run after all; its permit is gone."""
+        return await self._move(request, Cancel("policy", f"not run although approved: {reason}"))
+
     def values(self, tool: Tool, request: Request) -> dict[str, Any]:
-        """The arguments to run with, read from the stored bytes, secrets put back."""
+        """The arguments to run with, read from the stored bytes, secrets put back; exactly what the permit is for."""
+        _is_permitted(tool, request)
         plain = unsealed(self._vault, request.id, restore(request.candidate.args_text), request.sealed)
         if tool.signature is None:
             return plain  # type: ignore[no-any-return]
@@ -104,7 +109,7 @@ class Execution:
     async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
         """The function's result, after intent (unless already on record), the call, and the record of its end."""
         if request.state is not State.RUNNING:
-            _same_tool(tool, request)
+            _is_permitted(tool, request)
             request = await self.begin(request)
         token = _KEY.set(request.idempotency_key)
         try:
@@ -238,12 +243,15 @@ class Execution:
             return
 
 
-def _same_tool(tool: Tool, request: Request) -> None:
-    """The function has the schema that was shown; one that changed since is another action."""
-    candidate = request.candidate
-    if digest(candidate.action.name, tool.schema_text, candidate.args_text) != candidate.content_digest:
+def _is_permitted(tool: Tool, request: Request) -> None:
+    """The stored bytes and the function's schema are those of the permit; whatever changed since is another action."""
+    candidate, ask = request.candidate, request.ask
+    content = digest(candidate.action.name, tool.schema_text, candidate.args_text)
+    permit = digest(content, ask.workspace, ask.agent, ask.run, ask.step)
+    if request.permit is None or permit != request.permit.digest:
         raise PermitMismatch(
-            f"{tool.name} has another schema here than when request {request.code} was approved; propose it again",
+            f"{tool.name} has another schema here, or other arguments are stored, than request {request.code} was "
+            "approved with; nothing ran; propose it again",
             request_id=request.id, code=request.code, state=str(request.state),
         )  # fmt: skip
 

@@ -40,6 +40,7 @@ R = TypeVar("R")
 
 log = logging.getLogger("assent.gate")
 
+RETRY_SECONDS = 2.0
 SEAL_SECONDS = 60.0
 """How often a gate that may sign puts the log below a new checkpoint; it also does when it closes."""
 
@@ -189,7 +190,9 @@ class Gate:
             log.error("the active policy cannot be loaded, so everything that changes something waits: %s", problem)  # noqa: TRY400
             self._judgement.lock_down("it does not load in this version; see the log")
         except AssentError as problem:
-            log.warning("the active policy could not be read again and stays as it was: %s", problem)
+            log.warning("the active policy could not be read and is tried again: %s", problem)
+            await asyncio.sleep(RETRY_SECONDS)
+            self._portal.submit(self._refresh())
 
     @overload
     def guard(self, function: Callable[P, R], /, **described: Any) -> Guarded[P, R]: ...
@@ -392,6 +395,8 @@ class Gate:
         if known is None:
             raise GuardError(f"request {request.code} is for {name}, which is not guarded in this process")
         if request.state is State.APPROVED:
+            if reason := await self._judgement.objection(known, request):
+                raise refusal(await self._execution.withdraw(request, reason))
             return await self._execution.run(known, request, injected)
         return self._calls.result(request, known)
 
@@ -436,4 +441,7 @@ def _words(kind: Any) -> str:
 
 def os_user() -> str:
     """The operating-system user this process runs as, asked of the system and not of the environment."""
-    return pwd.getpwuid(os.getuid()).pw_name
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user that nobody entered
+        return f"uid:{os.getuid()}"

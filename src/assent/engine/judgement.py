@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from assent.core.action import Action, Assessment, Fact, Json
-from assent.core.canonical import canonical, digest
+from assent.core.canonical import canonical, digest, restore
 from assent.core.classify import assess, profile
 from assent.core.decision import Candidate
-from assent.core.grant import Grant
+from assent.core.grant import Grant, concerns
 from assent.core.judge import is_stricter, judge
 from assent.core.policy import Policy, Rule, builtin_policy
 from assent.core.policy_file import load_policy
+from assent.core.request import Request
 from assent.core.situation import Situation
 from assent.core.text import default_line, render
 from assent.core.verdict import GateKind, Trigger, Verdict
@@ -62,7 +63,8 @@ class Judgement:
             gate=GateKind.HARD,
             because=f"the active policy cannot be used: {reason}",
         )
-        self.policy = replace(builtin_policy(), rules=(rule,), people=self.policy.people, version=-1)
+        forbidden = tuple(each for each in self.policy.rules if each.gate is GateKind.FORBID)
+        self.policy = replace(builtin_policy(), rules=(*forbidden, rule), people=self.policy.people, version=-1)
         self.grants = ()
 
     def declared(self, tool: Tool) -> Tool:
@@ -124,6 +126,28 @@ class Judgement:
             grants = tuple(grant for grant in grants if grant.id != without)
         situation = Situation(context.run, context.goal, context.agent, grants=grants)
         return action, assessment, judge(policy, action, assessment, situation, now, fired)
+
+    async def objection(self, tool: Tool, request: Request) -> str:
+        """Why what is approved may not begin by the policy known here; empty if it may.
+
+        Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed since.
+        """
+        candidate, ask = request.candidate, request.ask
+        permit = request.permit
+        if request.votes and permit is not None and permit.policy_version == self.policy.version:
+            return ""
+        if not request.votes and candidate.verdict.grant is not None:
+            given = await self._store.grants(self._workspace, live_only=False)
+            used = [grant for grant in given if grant.id == candidate.verdict.grant and grant.used]
+            return "" if used and concerns(used[0], candidate.action) else "no such grant was used"
+        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
+        context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
+        args = restore(candidate.args_text)
+        _, _, verdict = self.judged(tool, args, context, await self._store.now(), facts)
+        most = (
+            candidate.verdict.gate if request.votes else GateKind.SOFT if request.word == "silence" else GateKind.WATCH
+        )
+        return f"policy says {verdict.gate}: {verdict.because}" if is_stricter(verdict.gate, most) else ""
 
     def candidate(
         self,

@@ -6,21 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 
-from assent.core.advance import advance
-from assent.core.canonical import restore
-from assent.core.change import Change
-from assent.core.decision import Cancel
-from assent.core.grant import concerns
-from assent.core.judge import is_stricter
 from assent.core.request import Request, State
-from assent.core.verdict import GateKind
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
-from assent.engine.judgement import Context, Judgement
+from assent.engine.judgement import Judgement
 from assent.engine.tool import Tool
 from assent.engine.waiting import Hub
 from assent.errors import AssentError, Conflict
-from assent.ports import Store, View
+from assent.ports import Store
 
 log = logging.getLogger("assent.worker")
 
@@ -137,8 +130,9 @@ class Worker:
                 case State.UNKNOWN if tool.verify is not None:
                     if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
                         self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
-                case State.APPROVED if not request.votes and (reason := await self._why_not_undecided(tool, request)):
-                    await self._withdraw(request, reason)
+                case State.APPROVED if reason := await self._judgement.objection(tool, request):
+                    log.warning("request %s is approved and is not run: %s", request.code, reason)
+                    await self._execution.withdraw(request, reason)
                 case _:
                     await self._execution.run(tool, request, {})
         except Conflict:
@@ -150,30 +144,3 @@ class Worker:
         finally:
             self._busy.discard(request.id)
             wake.set()
-
-    async def _why_not_undecided(self, tool: Tool, request: Request) -> str:
-        """Why what nobody decided may not run by the policy known here, whatever its proposer made of it."""
-        candidate, ask = request.candidate, request.ask
-        if candidate.verdict.grant is not None:
-            given = await self._store.grants(self._workspace, live_only=False)
-            used = [grant for grant in given if grant.id == candidate.verdict.grant and grant.used]
-            return "" if used and concerns(used[0], candidate.action) else "no such grant was used"
-        args = restore(candidate.args_text)
-        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
-        context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
-        _, _, verdict = self._judgement.judged(tool, args, context, await self._store.now(), facts)
-        most = GateKind.SOFT if request.word == "silence" else GateKind.WATCH
-        return f"policy says {verdict.gate}: {verdict.because}" if is_stricter(verdict.gate, most) else ""
-
-    async def _withdraw(self, request: Request, reason: str) -> None:
-        """It does not run: nobody decided it, and here it would have had to wait."""
-
-        def step(view: View) -> Change | None:
-            if view.request is None or view.request.state is not State.APPROVED:
-                return None
-            return advance(
-                view.request, Cancel(self._execution.worker, f"not run without a decision: {reason}"), view.now
-            )
-
-        log.warning("request %s was approved by nobody and is not run: %s", request.code, reason)
-        await self._store.transact(self._workspace, request.id, step)
