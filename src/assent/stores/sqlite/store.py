@@ -220,9 +220,8 @@ class SqliteStore:
     async def purge(self, workspace: str, ended_before: datetime, entry: Callable[[int, datetime], Entry]) -> int:
         values: dict[str, Any] = {"workspace": workspace, "before": micros(ended_before), "limit": PURGED_AT_ONCE}
         values |= {"changed_at": -rows.NEVER, "id": ""}
-        total, more = 0, True
 
-        def work(transaction: Transaction) -> tuple[int, bool]:
+        def work(transaction: Transaction) -> tuple[int, list[Any]]:
             now = self._clock()
             found = transaction.fetch("purgeable", values)
             count = 0
@@ -233,14 +232,15 @@ class SqliteStore:
                     count += 1
             if count:
                 transaction.append((entry(count, now),))
-            if found:
-                values["id"], values["changed_at"] = found[-1][2:]
-            return count, len(found) == PURGED_AT_ONCE
+            return count, found
 
-        while more:
-            count, more = await self._write(work)
-            total += count
-        return total
+        total = 0
+        while True:
+            count, found = await self._write(work)
+            total += int(count)
+            if len(found) < PURGED_AT_ONCE:
+                return total
+            values["id"], values["changed_at"] = found[-1][2:]
 
     def watch(self, notice: Notice) -> Callable[[], None]:
         writer = self._started()

@@ -80,6 +80,8 @@ class Transaction:
 
     def write(self, workspace: str, change: Change) -> None:
         """The change is part of this transaction."""
+        # What cannot be written is found out before anything is.
+        entries = [rows.entry_columns(entry, micros) for entry in change.entries]
         request = change.request
         if request is not None:
             if request.ask.workspace != workspace:
@@ -88,7 +90,8 @@ class Transaction:
             self.news[request.ask.id] = request.version
         for grant in change.grants:
             self._put_grant(grant)
-        self.append(change.entries)
+        for row in entries:
+            self.append_row(row)
 
     def request(self, workspace: str, request_id: str) -> Request | None:
         """The request as it is inside this transaction."""

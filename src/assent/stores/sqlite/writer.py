@@ -26,7 +26,13 @@ GROUP = 256
 """The most changes that share one transaction."""
 
 Work = Callable[[Transaction], Any]
+"""What one caller wants done inside a transaction. It may be done twice, if another in its group fails half-way."""
+
 Job = tuple[Work, Ticket]
+
+
+class _HalfWrittenError(Exception):
+    """A job failed after it had written something, or at the hands of the database."""
 
 
 class Writer:
@@ -117,46 +123,50 @@ class Writer:
 
     def _commit_group(self, jobs: list[Job]) -> None:
         """Each job's change is committed, or its own error known; a failed commit is everybody's error."""
-        transaction, connection = self._transaction, self._connection
         jobs = [job for job in jobs if not job[1].abandoned]
-        tickets = [ticket for _, ticket in jobs]
-        recorded = self._recorder.take()
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            transaction.begin()
-            for row in recorded:
-                transaction.append_row(row)
-            alone = len(jobs) == 1 and not recorded
-            for work, ticket in jobs:
-                if alone:
-                    self._do_alone(work, ticket)
-                else:
-                    self._do_one_of_many(work, ticket)
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-                transaction.committed()
-            self._recorder.written(len(recorded))
+            try:
+                self._write_group(jobs, self._do)
+            except _HalfWrittenError:
+                self._undo()
+                self._write_group(jobs, self._do_apart)
         except Exception as error:  # noqa: BLE001  the thread must survive, and everyone must get an answer
             self._undo()
             failure = translated(error, self._path)
             failure.__cause__ = error
-            for ticket in tickets:
+            for _, ticket in jobs:
                 ticket.value, ticket.error = None, failure
         self._flush_at = time.monotonic() + LOSS_WINDOW if self._recorder else None
-        deliver(tickets)
+        deliver(ticket for _, ticket in jobs)
         self._announce()
 
-    def _do_alone(self, work: Work, ticket: Ticket) -> None:
-        """The transaction is this job's alone, so its failure needs no savepoint."""
+    def _write_group(self, jobs: list[Job], do: Callable[[Work, Ticket], None]) -> None:
+        """What was recorded and every job, in one transaction."""
+        transaction, connection = self._transaction, self._connection
+        recorded = self._recorder.take()
+        connection.execute("BEGIN IMMEDIATE")
+        transaction.begin()
+        for row in recorded:
+            transaction.append_row(row)
+        for work, ticket in jobs:
+            ticket.value = ticket.error = None
+            do(work, ticket)
+        connection.execute("COMMIT")
+        transaction.committed()
+        self._recorder.written(len(recorded))
+
+    def _do(self, work: Work, ticket: Ticket) -> None:
+        """The job is done, without a savepoint: most that fail have written nothing yet, so nothing is to be undone."""
+        before = self._connection.total_changes()
         try:
             ticket.value = work(self._transaction)
-        except apsw.Error:
-            raise
-        except BaseException as error:  # noqa: BLE001  whatever a step raises belongs to whoever wrote it
-            self._undo()
+        except BaseException as error:  # whatever a step raises belongs to whoever wrote it
+            if isinstance(error, apsw.Error) or self._connection.total_changes() != before:
+                raise _HalfWrittenError from error
             ticket.error = error
 
-    def _do_one_of_many(self, work: Work, ticket: Ticket) -> None:
+    def _do_apart(self, work: Work, ticket: Ticket) -> None:
+        """The job is done so that it can be undone alone. Steps are pure: taking them again changes nothing else."""
         transaction, connection = self._transaction, self._connection
         connection.execute("SAVEPOINT change")
         mark = transaction.mark()
