@@ -81,6 +81,7 @@ def main() -> int:
     parser.add_argument("--no-postgres", action="store_true", help="leave PostgreSQL out")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="one question; may be repeated")
     parser.add_argument("--rounds", type=int, default=0, help="how often each thing is measured")
+    parser.add_argument("--scale", type=float, default=0.0, help="how much of everything: 1 is the real thing")
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has the peers already")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "latest.json", help="where the JSON goes")
     args = parser.parse_args()
@@ -94,7 +95,7 @@ def main() -> int:
     try:
         with ExitStack() as stack:
             server = None if args.no_postgres else stack.enter_context(postgres.server())
-            setting = Setting(directory, peers, server, rounds, 0.02 if args.quick else 1.0)
+            setting = Setting(directory, peers, server, rounds, args.scale or (0.02 if args.quick else 1.0))
             for name in args.only or SECTIONS:
                 figures.append(SECTIONS[name](setting))
                 print(table(figures[-1]), flush=True)
