@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from assent.cli.given import Given
-from assent.cli.session import AsJson, expect_database, settings_of
+from assent.cli.session import AsJson, settings_of
 
 app = typer.Typer()
 
@@ -18,9 +18,7 @@ def inbox(ctx: typer.Context) -> None:
     """
     from assent.cli.inbox import run
 
-    settings = settings_of(ctx)
-    expect_database(settings)
-    run(settings)
+    raise typer.Exit(run(settings_of(ctx)))
 
 
 @app.command()
