@@ -33,7 +33,7 @@ SECONDS = 30.0
 BUSY = 1.0
 """For how long the others try to write while the stopped one may hold the database's lock."""
 MEANWHILE = ("wait", "wait", "done", "failed", "retry")
-"""What a person does about an unknown outcome before the worker goes on."""
+"""What a person does about an unknown outcome before the worker goes on. `retry` asks again, and they approve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ def others(place: Place, trial: Plan, say: Say) -> None:
             if trial.meanwhile != "wait":
                 for request in unknown:
                     await here.inbox.reconcile(here.person(), request.id, Finding(trial.meanwhile), "looked")
+                    if trial.meanwhile == "retry":
+                        await here.inbox.approve(here.person(), request.id)
             requests = await quiet(here, trial)
         except (StoreBusy, TookTooLong) as busy:
             # Only while the stopped one holds a lock: nobody can write then, and everybody is told so.

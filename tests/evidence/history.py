@@ -22,7 +22,7 @@ LEADS: dict[tuple[State, str], tuple[State, ...]] = {
     (State.UNKNOWN, "execution.finished"): (State.DONE,),
     (State.UNKNOWN, "execution.failed"): (State.FAILED,),
     (State.UNKNOWN, "execution.began"): (State.RUNNING,),
-    (State.UNKNOWN, "execution.reconciled"): (State.DONE, State.FAILED, State.APPROVED),
+    (State.UNKNOWN, "execution.reconciled"): (State.DONE, State.FAILED, State.PENDING),
 }
 """What may follow what. The states of undoing are not part of these trials."""
 

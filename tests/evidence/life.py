@@ -100,7 +100,7 @@ def run(
         heard = lane.end()
         done = lane.said("batch")
         outcome.take({"steps": done[-1]["steps"] if done else 0, "batches": len(done)}, [])
-        outcome.wrong += [one.get("text") or one["trace"] for one in heard if one["what"] in ("broke", "crash")]
+        outcome.take({}, [one.get("text") or one["trace"] for one in heard if one["what"] in ("broke", "crash")])
     if outcome.figures["steps"] < wanted and not outcome.wrong:
         outcome.wrong.append("it did not come to its end in time")
     outcome.controls = [_control(first, plant) for plant in planted]

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import sys
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -50,6 +51,8 @@ class Outcome:
         """Counts are added to the figures, complaints to what is wrong. Never a reason to stop."""
         for name, number in counts.items():
             self.figures[name] = self.figures.get(name, 0) + number
+        for what in wrong[: max(0, TOLD - len(self.wrong))]:
+            print(f"{self.suite}: VIOLATION {what}", file=sys.stderr, flush=True)
         self.wrong += wrong
         return False
 

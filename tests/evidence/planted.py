@@ -17,9 +17,10 @@ from assent.engine.execution import Execution
 from assent.engine.worker import Worker
 from assent.ports import View
 from assent.stores.postgres import PostgresStore
-from assent.stores.postgres import writes as postgres_writes
+from assent.stores.postgres import connect as postgres_connect
 from assent.stores.postgres.writes import change_write
 from assent.stores.sqlite import SqliteStore, connect, transaction
+from assent.stores.statements import migrations
 
 DELAY = 0.01
 
@@ -101,10 +102,10 @@ def disk_not_synced() -> None:
 
 def lock_and_version_ignored() -> None:
     """A change is made from whatever was read a moment ago, and written over whatever is there now."""
-    held = " AND version = :version - 1"
-    transaction.SQL["update_request"] = _without(transaction.SQL["update_request"], held)
-    move = _without(postgres_writes.SQL["move"].decode(), " AND version = %(version)s - 1")
-    postgres_writes.SQL["move"] = move.encode()
+    transaction.SQL["update_request"] = _without(transaction.SQL["update_request"], " AND version = :version - 1")
+    first, *others = migrations("postgres")
+    careless = replace(first, sql=_without(first.sql, " AND version = made.version - 1"))
+    postgres_connect.migrations = lambda backend: (careless, *others) if backend == "postgres" else migrations(backend)
 
     async def on_sqlite(self: Any, workspace: str, request_id: str | None, step: Any, **_: Any) -> Change | None:
         current = None if request_id is None else await self.request(workspace, request_id)

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import assent
@@ -48,13 +49,16 @@ class Recovery:
         here = await desk(load({"database": self.place.database}))
         tools = guarded(gate, self.ledger)
         async with gate.worker():
-            first = await self.settled(here)
+            await self.settled(here)
+        # Read when the worker has stopped: what it had begun may have outlived its short lease and ended late.
+        first = await self.found(here)
         effects = self.ledger.lines(self.run)
         self.check_acknowledged(first)
         self.check_first(first, effects)
         async with gate.worker():
             await self.replay(gate, here, tools)
-            second = await self.settled(here, ended=True)
+            await self.settled(here, ended=True)
+        second = await self.found(here)
         self.check_second(first, second, effects, self.ledger.lines(self.run))
         await self.check_log(here, second, whole=whole_log)
         await gate.close()
@@ -108,12 +112,28 @@ class Recovery:
                 await decided(here, request, say, "approve")
             await asyncio.wait(calls, timeout=0.01)
             if time.monotonic() > until:
-                raise TookTooLong(f"the replay did not end: {said}")
+                raise TookTooLong(f"the replay did not end: {await self.where(here, calls)}")
         for call in calls:
             call.result()
         for message in said:
             if message["what"] in ("trouble", "conflict") and self.steps[message["step"]].kind != "proposed":
                 self.wrong(message["step"], f"taken again, it met {message}")
+
+    async def where(self, here: Desk, calls: Sequence["asyncio.Task[None]"]) -> str:
+        """Where the calls hang that did not end."""
+        now = await here.store.now()
+        requests = await self.found(here)
+        told = []
+        for step, call in zip(self.steps.values(), calls, strict=True):
+            if not call.done():
+                request = requests.get(step.key)
+                due = request and request.due_at and f"due in {(request.due_at - now).total_seconds():.1f} s"
+                state = f"{request.state} version {request.version} token {request.fence}" if request else "no request"
+                told.append(f"{step.kind} {step.key}: {state}, {due}")
+        for task in asyncio.all_tasks():
+            frames = [f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" for frame in task.get_stack()]
+            told.append(f"task {task.get_coro()!r}"[:80] + f" at {frames}")
+        return "; ".join(told)
 
     def wrong(self, step: str, what: str) -> None:
         self.findings.wrong.append(f"{step} ({self.steps[step].kind if step in self.steps else '?'}): {what}")
