@@ -21,6 +21,7 @@ from assent.errors import StoreBusy, StoreError, StoreFull
 from assent.ports import Store
 from assent.stores.sqlite import SqliteStore, connect
 from assent.testing.store_contract import StoreContract
+from assent.testing.store_contract_use import Heard
 from assent.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, moved, pending
 
 
@@ -269,6 +270,40 @@ async def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(path: Path
     logged = await store.entries(WORKSPACE, limit=size + 1)
     assert [line.index for line in logged] == list(range(size))
     await store.close()
+
+
+async def test_a_process_is_not_woken_by_its_own_commits(store: SqliteStore, path: Path) -> None:
+    told = Heard()
+    store.watch(told)
+    await told.until(lambda heard: heard.calls > 0)
+    for number in range(5):
+        await store.transact(WORKSPACE, None, inserted(pending(asked(number))))
+    await told.until(lambda heard: len(heard.versions) == 5)
+    assert content_of(path.with_name("assent.db-wake")) == b""
+    other = SqliteStore(path)
+    heard_there = Heard()
+    other.watch(heard_there)
+    await heard_there.until(lambda heard: heard.calls > 0)
+    await store.transact(WORKSPACE, None, inserted(pending(asked(9))))
+    # Well before the sweep that would find it anyway.
+    await heard_there.until(lambda heard: identifier(9) in heard.versions, seconds=1.5)
+    assert content_of(path.with_name("assent.db-wake")) == b"\1"
+    await other.close()
+
+
+async def test_many_threads_read_one_request_at_once(store: SqliteStore) -> None:
+    request = pending(asked(1))
+    await store.transact(WORKSPACE, None, inserted(request))
+
+    def look() -> None:
+        async def main() -> None:
+            for _ in range(50):
+                assert await store.request(WORKSPACE, request.id) == request
+                assert await store.request(WORKSPACE, identifier(2)) is None
+
+        asyncio.run(main())
+
+    await asyncio.gather(*(asyncio.to_thread(look) for _ in range(4)))
 
 
 async def test_a_backup_is_a_whole_database_and_leaves_nothing_else(store: SqliteStore, path: Path) -> None:

@@ -44,11 +44,6 @@ def open_reader(path: Path, busy_seconds: float) -> apsw.Connection:
     return connection
 
 
-def wake_file(path: Path) -> Path:
-    """The file beside the database that is written to after commits."""
-    return path.with_name(path.name + "-wake")
-
-
 def create_private(path: Path) -> bool:
     """The file exists; if it was created here, only its owner may read and write it."""
     try:

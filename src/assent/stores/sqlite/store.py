@@ -26,6 +26,7 @@ from assent.stores.listing import Dialect, beyond, listing
 from assent.stores.retention import purged
 from assent.stores.rows import micros, moment
 from assent.stores.sqlite.connect import create_private, fetch, translated
+from assent.stores.sqlite.glance import Glance, Missed
 from assent.stores.sqlite.readers import Look, Readers
 from assent.stores.sqlite.transaction import SQL, Transaction
 from assent.stores.sqlite.watch import Watcher
@@ -65,6 +66,7 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._writer: Writer | None = None
         self._readers: Readers | None = None
+        self._glance: Glance | None = None
         self._watcher: Watcher | None = None
         self._notices: tuple[Notice, ...] = ()
         self._closed = False
@@ -81,9 +83,11 @@ class SqliteStore:
     async def close(self) -> None:
         with self._lock:
             self._closed = True
-            writer, readers, watcher = self._writer, self._readers, self._watcher
-            self._writer = self._readers = self._watcher = None
+            writer, readers, watcher, glance = self._writer, self._readers, self._watcher, self._glance
+            self._writer = self._readers = self._watcher = self._glance = None
         threads: list[threading.Thread] = []
+        if glance is not None:
+            glance.close()
         if watcher is not None:
             watcher.stop()
             threads.append(watcher.thread)
@@ -116,6 +120,12 @@ class SqliteStore:
         return change
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
+        glance = self._glance
+        if glance is not None and self._process == os.getpid():
+            try:
+                return glance.request(workspace, request_id)
+            except Missed:
+                pass
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
         return found[0] if found else None
 
@@ -317,6 +327,7 @@ class SqliteStore:
                 self._process = os.getpid()
                 self._writer = Writer(self._path, self._busy_seconds, self._clock, self._committed)
                 self._readers = Readers(self._path, self._busy_seconds, self._writer, self._reader_count)
+                self._glance = Glance(self._path, self._writer)
                 self._watcher = None
                 atexit.register(_finish, weakref.ref(self._writer))
             return self._writer

@@ -1,33 +1,22 @@
 """Hears of commits in other processes: woken through the wake file, it reads which entries are new."""
 
-import contextlib
 import logging
 import os
-import select
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 
 from assent.errors import AssentError
 from assent.stores.rows import notice_key
-from assent.stores.sqlite.connect import fetch, open_reader, wake_file
+from assent.stores.sqlite.connect import fetch, open_reader
+from assent.stores.sqlite.wake import Alarm
 from assent.stores.sqlite.writer import Writer
 from assent.stores.statements import statements
 
-try:
-    from inotify_simple import INotify, flags
-except ImportError:  # not Linux: the file's time is looked at instead
-    INotify = None
-
 log = logging.getLogger(__name__)
-
-SWEEP_SECONDS = 2.0
-"""How often it looks without having been woken, should a wake-up be lost."""
-
-POLL_SECONDS = 0.1
-"""How often the wake file is looked at where the system cannot tell us."""
 
 _AT_ONCE = 10_000
 SQL = statements("sqlite")
@@ -45,7 +34,7 @@ class Watcher:
     ) -> None:
         self._path, self._busy_seconds, self._tell, self._writer = path, busy_seconds, tell, writer
         self._last = -1
-        self._stop_reader, self._stop_writer = os.pipe()
+        self._stopped, self._stop = os.pipe()
         self.thread = threading.Thread(target=self._run, name=f"assent-watcher {path.name}", daemon=True)
         self.thread.start()
 
@@ -58,65 +47,41 @@ class Watcher:
             self._last = last
 
     def stop(self) -> None:
-        os.close(self._stop_writer)
+        os.close(self._stop)
 
     def _run(self) -> None:
         self._writer.ready.wait()
-        if self._writer.failure is not None:
-            return
         try:
-            connection = open_reader(self._path, self._busy_seconds)
-        except AssentError:
+            if self._writer.failure is None:
+                self._watch()
+        except (AssentError, apsw.Error, OSError):
             log.exception("changes made by other processes will not be noticed")
-            return
-        with contextlib.closing(connection), _Wake(wake_file(self._path), self._stop_reader) as wake:
+        finally:
+            os.close(self._stopped)
+
+    def _watch(self) -> None:
+        wake = self._writer.wake
+        with (
+            closing(open_reader(self._path, self._busy_seconds)) as connection,
+            closing(Alarm(wake.path, self._stopped)) as alarm,
+        ):
+            wake.attend()
             self._last = fetch(connection, SQL["last_entry"], {})[0][0]
-            # Whatever was committed before this point was not seen here.
+            # Whatever was committed before this point was not heard of here.
             self._tell(None)
-            while wake.wait():
+            while alarm.wait():
                 try:
                     self._look(connection)
                 except apsw.Error:
                     log.exception("the database could not be looked at; trying again")
                     self._tell(None)
-        os.close(self._stop_reader)
 
     def _look(self, connection: apsw.Connection) -> None:
         while True:
-            last = self._last
-            found = fetch(connection, SQL["news"], {"last": last, "limit": _AT_ONCE})
+            found = fetch(connection, SQL["news"], {"last": self._last, "limit": _AT_ONCE})
             if not found:
                 return
             self._tell({notice_key(kind, subject): version or 0 for _, kind, subject, version in found})
             self._last = max(self._last, found[-1][0])
             if len(found) < _AT_ONCE:
                 return
-
-
-class _Wake:
-    """Waits until the wake file is written, the time for a sweep has come, or the end."""
-
-    def __init__(self, file: Path, stop: int) -> None:
-        self._stop = stop
-        self._poll = select.poll()
-        self._poll.register(stop, select.POLLIN | select.POLLHUP)
-        self._timeout = POLL_SECONDS * 1000
-        self._inotify = INotify() if INotify is not None else None
-        if self._inotify is not None:
-            self._timeout = SWEEP_SECONDS * 1000
-            self._inotify.add_watch(file, flags.MODIFY)
-            self._poll.register(self._inotify.fileno(), select.POLLIN)
-
-    def __enter__(self) -> "_Wake":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._inotify is not None:
-            self._inotify.close()
-
-    def wait(self) -> bool:
-        """Whether there may be something to see; false at the end."""
-        ready = {number for number, _ in self._poll.poll(self._timeout)}
-        if self._inotify is not None and self._inotify.fileno() in ready:
-            self._inotify.read(timeout=0)
-        return self._stop not in ready

@@ -3,7 +3,6 @@
 Nobody waits for a group to form. While one transaction syncs, the next group gathers by itself.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -19,8 +18,9 @@ from assent.errors import AssentError, StoreError
 from assent.stores.handoff import Ticket, deliver
 from assent.stores.recorder import LOSS_WINDOW, Recorder
 from assent.stores.rows import micros
-from assent.stores.sqlite.connect import create_private, open_writer, translated, wake_file
+from assent.stores.sqlite.connect import open_writer, translated
 from assent.stores.sqlite.transaction import Transaction
+from assent.stores.sqlite.wake import WakeFile
 
 GROUP = 256
 """The most changes that share one transaction."""
@@ -51,7 +51,6 @@ class Writer:
         self.record = self._recorder.record
         self._flush_at: float | None = None
         self._stopping = False
-        self._wake = -1
         self.ready = threading.Event()
         """Set once the database is open, or cannot be opened."""
         self.failure: AssentError | None = None
@@ -76,8 +75,7 @@ class Writer:
     def _run(self) -> None:
         try:
             self._connection = open_writer(self._path, self._busy_seconds)
-            create_private(wake_file(self._path))
-            self._wake = os.open(wake_file(self._path), os.O_WRONLY | os.O_CLOEXEC)
+            self.wake = WakeFile(self._path)
         except AssentError as error:
             self.failure = error
         except (OSError, apsw.Error) as error:
@@ -93,7 +91,7 @@ class Writer:
                 self._commit_group(jobs)
         if self._recorder:
             self._commit_group([])
-        os.close(self._wake)
+        self.wake.close()
         self._connection.close(True)
         self.failure = StoreError(f"the store at {self._path} is closed; open it again before using it")
         self._refuse_all(self.failure)
@@ -194,8 +192,7 @@ class Writer:
         transaction = self._transaction
         if not transaction.dirty:
             return
-        with suppress(OSError):
-            os.pwrite(self._wake, b"\1", 0)
+        self.wake.ring()
         self._committed(transaction)
 
     def _refuse_all(self, error: AssentError) -> None:
