@@ -1,6 +1,7 @@
 """Settings become a Gate, an Inbox, a Worker: the only place where the parts are put together."""
 
 import os
+import sys
 import warnings
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,6 +9,8 @@ from pathlib import Path
 
 from assent.core.authority import Principal, resolve
 from assent.core.policy_file import load_policy
+from assent.core.request import Request
+from assent.core.text import visible
 from assent.engine.execution import LEASE
 from assent.engine.gate import Gate, os_user
 from assent.engine.inbox import Inbox
@@ -69,8 +72,16 @@ def open(
         notary=Notary(store, keys, settings.workspace),
         lease=lease,
     )
+    gate.on_wait(_say_waiting)
     portal.run(_begin(gate, settings))
     return gate
+
+
+def _say_waiting(request: Request) -> None:
+    """Somebody who watches the program in a terminal sees that it is not hung, and what to do."""
+    if sys.stderr.isatty():
+        says = visible(request.candidate.says, lines=False)
+        print(f"assent: {request.code} waits for a person: {says} (decide with `assent inbox`)", file=sys.stderr)
 
 
 async def _begin(gate: Gate, settings: Settings) -> None:

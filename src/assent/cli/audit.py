@@ -290,7 +290,7 @@ def _tell_report(report: Report, about: dict[str, Json], *, as_json: bool) -> No
         })  # fmt: skip
     if report.ok:
         covered = f"{report.sealed} of them below {report.checkpoints} signed checkpoints"
-        say(f"whole: {report.size} entries, {covered}; nothing was changed, removed, added or moved")
+        say(f"whole: {report.size} entries, {covered}; nothing below a checkpoint was changed, removed, added or moved")
     else:
         errors = console(errors=True)
         for fault in report.faults:

@@ -154,7 +154,7 @@ class Reviewer:
         if word.isdigit():
             return await self._numbered(int(word), briefing, settled, shown)
         match word:
-            case "a" if briefing.kind is Kind.ACTION:
+            case "a" if briefing.kind is Kind.ACTION and not briefing.options:
                 return await self._confirmed(lambda more: inbox.approve(person, briefing.id, **shown, **more), settled)
             case "d":
                 reason = await self._keyboard.line("why not? the agent is told (Enter to go back)", settled)

@@ -104,6 +104,7 @@ class Calls:
             hub,
         )
         self.asked_by = asked_by
+        self.on_wait: Callable[[Request], None] | None = None
         self._vault, self._tools = vault, tools
 
     def prepare(self, tool: Tool, args: Mapping[str, Json], context: Context, injected: Mapping[str, Any]) -> Prepared:
@@ -291,6 +292,8 @@ class Calls:
     async def settled(self, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
         """The request once it may run here or has ended; `Parked` if patience ran out first."""
         deadline = None if patience is None else asyncio.get_running_loop().time() + patience
+        if self.on_wait is not None and patience != 0 and request.state is State.PENDING:
+            self.on_wait(request)
         while _must_wait(request):
             left = None if deadline is None else deadline - asyncio.get_running_loop().time()
             if left is not None and left <= 0:

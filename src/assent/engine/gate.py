@@ -149,6 +149,10 @@ class Gate:
         """The policy that judges now."""
         return self._judgement.policy
 
+    def on_wait(self, tell: Callable[[Request], None]) -> None:
+        """`tell` hears of every request that a call here begins to wait for."""
+        self._calls.on_wait = tell
+
     async def start(self) -> None:
         """The policy is loaded, changes to it are heard, and the log is sealed from time to time."""
         await self._store.open()

@@ -117,6 +117,8 @@ class Confirm(Dialog[bool]):
 
     def action_yes(self) -> None:
         if time.monotonic() - self.opened_at < DWELL:
+            # Whoever types on is writing a sentence, not deciding: the wait begins anew.
+            self.opened_at = time.monotonic()
             self.complain("a moment: read it first")
         elif self._blocked:
             self.complain(self._blocked)
@@ -228,6 +230,7 @@ class Pick(Dialog[Picked]):
     ) -> None:
         super().__init__(heading, look)
         self._choices, self._own, self._must, self._switch, self._on = choices, own_words, must_pick, switch, False
+        self._begun = False
 
     def parts(self) -> ComposeResult:
         yield Paper(self._lines, id="reading", margin=0, most=40)
@@ -257,16 +260,22 @@ class Pick(Dialog[Picked]):
     def on_key(self, event: events.Key) -> None:
         if self._writing or not event.character or not event.is_printable:
             return
-        if event.character.isdigit() and 0 < int(event.character) <= len(self._choices):
+        if self._begun:
+            # The line was asked to take the focus and does not have it yet: nothing typed meanwhile is lost.
+            event.stop()
+            self.query_one("#words", Input).insert_text_at_cursor(event.character)
+        elif event.character.isdigit() and 0 < int(event.character) <= len(self._choices):
             event.stop()
             self._send(int(event.character) - 1)
         elif self._own and event.character.isalpha() and event.character not in "jkgG":
             event.stop()
+            self._begun = True
             self.action_write()
             self.query_one("#words", Input).insert_text_at_cursor(event.character)
 
     def action_write(self) -> None:
         if self._own:
+            self._begun = self._begun and not self._writing
             self.query_one(Paper if self._writing else Input).focus()
 
     def action_switch(self) -> None:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 NARROW, LOW = 100, 28
 SWEEP_SECONDS, RETRY_SECONDS = 30, 5
+AFTER_A_MISS = 3.0
+"""Seconds without decisions after a key that came too early."""
 
 
 class InboxScreen(Frame):
@@ -50,7 +52,7 @@ class InboxScreen(Frame):
     def __init__(self, settings: Settings, look: Callable[[], Look]) -> None:
         super().__init__(settings, look)
         self.decisions = Decisions(self.live, look, self._asked)
-        self._since = 0.0
+        self._since, self._dwell = 0.0, DWELL
         self._pending: set[str] = set()
         self._everything = True
         self._timer: Timer | None = None
@@ -190,7 +192,7 @@ class InboxScreen(Frame):
             self._tell_what_changed(was, request)
         digest = request.candidate.permit_digest if request else ""
         if not same or (was is not None and was.candidate.permit_digest != digest):
-            self._since = time.monotonic()
+            self._since, self._dwell = time.monotonic(), DWELL
             self.set_timer(DWELL, self._mark_seen)
         if not same or was is not request:
             self.query_one("#body", Paper).redraw(top=not same)
@@ -244,7 +246,7 @@ class InboxScreen(Frame):
             case "modify" if pending:
                 self._start(lambda now: say.modify(now, request))
             case "approve" | "deny" | "send_back" | "choose_from" if pending:
-                self._start(getattr(say, what))
+                self._start(getattr(say, what), wait=what != "deny")
             case "approve" if review:
                 self._start(lambda now: say.review(now, Opinion.ACCEPTED))
             case "flag" if review:
@@ -258,13 +260,15 @@ class InboxScreen(Frame):
             case _:
                 self.tell(f"that key does nothing here: {request.code} is {request.state}", bad=True)
 
-    def _start(self, say: Callable[[Shown], Awaitable[Request | None]]) -> None:
+    def _start(self, say: Callable[[Shown], Awaitable[Request | None]], *, wait: bool = True) -> None:
         shown = self.shown
         if shown is None:
             return
         if shown.why_not and shown.brief.state is State.PENDING:
             self.tell(f"you cannot decide this: {shown.why_not}", bad=True)
-        elif time.monotonic() - self._since < DWELL:
+        elif wait and time.monotonic() - self._since < self._dwell:
+            # A key that was not taken may be the first of a sentence; its letters must not decide either.
+            self._since, self._dwell = time.monotonic(), AFTER_A_MISS
             self.tell("it has only just come up; look at it first", bad=True)
         else:
             self.run_worker(self.attempt(self._decide(shown, say)), group="decide", exclusive=True, exit_on_error=False)
