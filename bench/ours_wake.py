@@ -112,11 +112,13 @@ def alone(database: str, until: str, number: int) -> list[float]:
 
 def watch_commits() -> None:
     """Every commit is noted: when it was acknowledged, just before those who wait for it are answered."""
-    from assent.stores.postgres import home
+    from assent.stores import hands
+    from assent.stores.postgres import writers
     from assent.stores.sqlite import writer
 
     writer.deliver = stamped(writer.deliver)  # type: ignore[attr-defined]
-    home.deliver = stamped(home.deliver)  # type: ignore[attr-defined]
+    writers.deliver = stamped(writers.deliver)  # type: ignore[attr-defined]
+    hands.deliver = stamped(hands.deliver)  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,9 +14,11 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from assent.core.change import Change
+from assent.core.grant import use
 from assent.core.request import State
 from assent.errors import StoreBusy, StoreError
-from assent.ports import Filter, Store
+from assent.ports import Filter, Store, View
 from assent.stores.listing import listing
 from assent.stores.postgres import PostgresStore
 from assent.stores.postgres.store import DIALECT
@@ -171,36 +174,23 @@ class Cut:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, statement: str, *, after: bool) -> None:
         self.left = 1
-        execute, leave = psycopg.AsyncConnection.execute, psycopg.AsyncPipeline.__aexit__
-        marked: set[int] = set()
+        execute = psycopg.Connection.execute
 
-        async def cutting(connection: Any, query: Any, *args: Any, **more: Any) -> Any:
+        def cutting(connection: Any, query: Any, *args: Any, **more: Any) -> Any:
             text = query.decode() if isinstance(query, bytes) else query
             if not self.left or statement not in text:
-                return await execute(connection, query, *args, **more)
-            if after and connection._pipeline is not None:
-                marked.add(id(connection))
-                return await execute(connection, query, *args, **more)
+                return execute(connection, query, *args, **more)
             self.left = 0
             if after:
-                await execute(connection, query, *args, **more)
-            await connection.close()
+                execute(connection, query, *args, **more)
+            connection.close()
             raise psycopg.OperationalError("the connection is lost")
 
-        async def leaving(pipeline: Any, *error: Any) -> None:
-            await leave(pipeline, *error)
-            connection = pipeline._conn
-            if self.left and id(connection) in marked:
-                self.left = 0
-                await connection.close()
-                raise psycopg.OperationalError("the connection is lost")
-
-        monkeypatch.setattr(psycopg.AsyncConnection, "execute", cutting)
-        monkeypatch.setattr(psycopg.AsyncPipeline, "__aexit__", leaving)
+        monkeypatch.setattr(psycopg.Connection, "execute", cutting)
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("statement", ["insert", "assent_commit", "COMMIT", "BEGIN"])
+@pytest.mark.parametrize("statement", ["insert", "assent_commit", "clock_timestamp"])
 async def test_a_commit_that_was_cut_is_cleared_up_and_made_exactly_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, statement: str, after: bool
 ) -> None:
@@ -220,6 +210,27 @@ async def test_a_commit_that_was_cut_is_cleared_up_and_made_exactly_once(
     assert change.request is not None
     assert change.request.version == expected
     assert await store.sequence(WORKSPACE) == expected
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "UPDATE grants", "assent_commit", "COMMIT"])
+async def test_a_commit_under_locks_that_was_cut_is_cleared_up_and_made_exactly_once(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, statement: str, after: bool
+) -> None:
+    await store.transact(WORKSPACE, None, grants_step(grant(1, limit=5)))
+
+    def using(view: View) -> Change:
+        change = inserted(pending(asked(1), state=State.RUNNING))(view)
+        assert change is not None
+        return replace(change, grants=(use(view.grants[0], None, view.now),))
+
+    cut = Cut(monkeypatch, statement, after=after)
+    change = await store.transact(WORKSPACE, None, using, grants=("grant-0001",))
+    assert cut.left == 0
+    assert change is not None
+    assert await store.request(WORKSPACE, identifier(1)) == change.request
+    assert [found.used for found in await store.grants(WORKSPACE)] == [1]
+    assert await store.sequence(WORKSPACE) == 2
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -309,7 +320,7 @@ async def test_a_decision_in_one_round_trip_is_refused_when_its_deadline_passes_
     request = pending(asked(1), due_at=due_at)
     await store.transact(WORKSPACE, None, inserted(request))
     assert store._room is not None
-    clock = store._room.clock
+    clock = store._room.connector.clock
     late: list[bool] = []
 
     def step(view: Any) -> Any:
@@ -333,7 +344,7 @@ async def test_a_clock_that_is_ahead_does_not_let_a_deadline_pass_early(
     request = pending(asked(1), state=State.DONE, undo_until=until)
     await store.transact(WORKSPACE, None, inserted(request))
     assert store._room is not None
-    monkeypatch.setattr(store._room.clock, "now", lambda: until + timedelta(seconds=1))
+    monkeypatch.setattr(store._room.connector.clock, "now", lambda: until + timedelta(seconds=1))
     step_late: list[bool] = []
 
     def step(view: Any) -> Any:

@@ -1,8 +1,11 @@
-"""Connections to PostgreSQL, a small pool of them, the schema, and the server's errors in our words."""
+"""Connections to PostgreSQL, the schema, and the server's errors in our words.
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+The connections block, and each belongs to one thread: psycopg on an event loop takes twice the processor time.
+"""
+
+import threading
+import time
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -12,16 +15,20 @@ from psycopg.types.numeric import Int8Dumper
 
 from assent.errors import AssentError, NotAllowed, StoreBusy, StoreError, StoreFull
 from assent.stores.migrate import missing
+from assent.stores.postgres.clock import EstimatedClock
 from assent.stores.statements import migrations
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_MIGRATING = 0x617373656E74  # "assent": held while a schema is made or moved
 
 
 class Unreachable(StoreError):
     """No connection can be made."""
 
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-
-_MIGRATING = 0x617373656E74  # "assent": held while a schema is made or moved
+class Interrupted(Exception):
+    """The connection was lost while committing: whether the write took effect has to be found out."""
 
 
 def address(url: str) -> str:
@@ -56,7 +63,7 @@ def translated(error: psycopg.Error, where: str) -> AssentError:
             return StoreError(f"{where} does not let this user in; check user and password")
         case errors.InvalidCatalogName():
             return StoreError(f"there is no database at {where}; create it with `createdb`")
-        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
+        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
             return StoreError(f"{where} lacks a table of Assent; restore a backup, or name an empty database")
         case errors.CharacterNotInRepertoire() | errors.UntranslatableCharacter() | errors.DataError():
             return StoreError(f"{where} cannot hold a value ({type(error).__name__}); pass plain text")
@@ -66,17 +73,12 @@ def translated(error: psycopg.Error, where: str) -> AssentError:
             return StoreError(f"{where} refused a statement ({type(error).__name__}); report this")
 
 
-def is_broken(connection: Connection) -> bool:
-    """Nothing more can be said over this connection."""
-    return connection.closed or connection.broken
-
-
 def is_lost(error: BaseException, connection: Connection) -> bool:
     """Whether `error` means that the server's answer is not known, and not that the server refused.
 
     A server that is told to shut down may have committed before it said so.
     """
-    if is_broken(connection):
+    if connection.closed:
         return True
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
@@ -86,96 +88,137 @@ def is_lost(error: BaseException, connection: Connection) -> bool:
 
 
 class Connector:
-    """Opens connections that are set up alike, knows which server processes are ours, and keeps idle ones."""
+    """Opens connections that are set up alike, and the database with the first of them."""
 
-    def __init__(self, url: str, busy_seconds: float, size: int) -> None:
+    def __init__(self, url: str, busy_seconds: float) -> None:
         self._url, self._busy_seconds = url, busy_seconds
         self.where = address(url)
+        self.clock = EstimatedClock()
+        self.opened = False
+        self._opening = threading.Lock()
         self.ours: set[int] = set()
         """The server's processes behind our connections: whose notices we need not hear."""
-        self._process: dict[Connection, int] = {}
-        self._idle: list[Connection] = []
-        self._free = asyncio.Semaphore(size)
 
-    async def connect(self) -> Connection:
-        """A new connection."""
+    def connect(self) -> Connection:
+        """A new connection to a database that is set up."""
         options = f"-c lock_timeout={int(self._busy_seconds * 1000)} -c timezone=UTC -c client_encoding=UTF8"
         parts = conninfo_to_dict(self._url)
         parts["options"] = f"{parts.get('options') or ''} {options}".strip()
         parts.setdefault("connect_timeout", "10")
         parts.setdefault("application_name", "assent")
         try:
-            connection = await psycopg.AsyncConnection.connect(
-                make_conninfo("", **parts), autocommit=True, prepare_threshold=0
-            )
+            connection = psycopg.connect(make_conninfo("", **parts), autocommit=True, prepare_threshold=0)
         except psycopg.Error as error:
             raise translated(error, self.where) from None
         # One type for all integers, so that a statement is prepared once and not once per size of number.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.prepared_max = 200
-        self._process[connection] = connection.info.backend_pid
+        if not self.opened:
+            try:
+                with self._opening:
+                    self._open(connection)
+            except BaseException:
+                connection.close()
+                raise
         self.ours.add(connection.info.backend_pid)
         return connection
 
-    async def discard(self, connection: Connection) -> None:
-        """The connection is closed and forgotten."""
-        # The server may give the number to somebody else's process next.
-        self.ours.discard(self._process.pop(connection, 0))
-        with suppress(psycopg.Error):
-            await connection.close()
+    def _open(self, connection: Connection) -> None:
+        """The schema is the one this version knows, and the clock has been read."""
+        if self.opened:
+            return
+        try:
+            self._migrate(connection)
+            sent = time.monotonic()
+            ((now,),) = connection.execute("SELECT clock_timestamp()").fetchall()
+            self.clock.learn(now, sent)
+        except errors.InsufficientPrivilege:
+            raise StoreError(
+                f"{self.where} is not set up for this version and this user may not do it; "
+                "let the owner of the database open it once"
+            ) from None
+        except psycopg.Error as error:
+            raise translated(error, self.where) from None
+        self.opened = True
 
-    @asynccontextmanager
-    async def borrowed(self) -> AsyncIterator[Connection]:
-        """A connection of the pool. It goes back only if it is idle and whole."""
-        async with self._free:
-            connection = self._idle.pop() if self._idle else await self.connect()
-            try:
-                yield connection
-            finally:
-                idle = psycopg.pq.TransactionStatus.IDLE
-                if is_broken(connection):
-                    # What cut this one has probably cut those that lie idle too.
-                    await self.discard(connection)
-                    await self.close()
-                elif connection.info.transaction_status == idle:
-                    self._idle.append(connection)
-                else:
-                    await self.discard(connection)
-
-    async def close(self) -> None:
-        """No idle connection is open."""
-        while self._idle:
-            await self.discard(self._idle.pop())
-
-    async def migrate(self) -> None:
-        """The schema is the one this version knows."""
+    def _migrate(self, connection: Connection) -> None:
         known = migrations("postgres")
-        async with self.borrowed() as connection:
-            try:
-                if not missing(await self._applied(connection), known, self.where):
-                    return
-                async with connection.transaction():
-                    # Two processes that open a new database at once: the second waits here, then finds it done.
-                    await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
-                    await connection.execute(
-                        "CREATE TABLE IF NOT EXISTS migrations "
-                        "(number bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
-                    )
-                    for migration in missing(await self._applied(connection), known, self.where):
-                        await connection.execute(migration.sql.encode(), prepare=False)
-                        await connection.execute(
-                            "INSERT INTO migrations VALUES (%s, %s, now())", (migration.number, migration.name)
-                        )
-            except errors.InsufficientPrivilege:
-                raise StoreError(
-                    f"{self.where} is not set up for this version and this user may not do it; "
-                    "let the owner of the database open it once"
-                ) from None
-            except psycopg.Error as error:
-                raise translated(error, self.where) from None
+        if not missing(_applied(connection), known, self.where):
+            return
+        with connection.transaction():
+            # Two processes that open a new database at once: the second waits here, then finds it done.
+            connection.execute("SET LOCAL lock_timeout = 0")
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS migrations "
+                "(number bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
+            )
+            for migration in missing(_applied(connection), known, self.where):
+                connection.execute(migration.sql.encode(), prepare=False)
+                connection.execute("INSERT INTO migrations VALUES (%s, %s, now())", (migration.number, migration.name))
 
-    async def _applied(self, connection: Connection) -> set[int]:
-        found = await (await connection.execute("SELECT to_regclass('migrations') IS NOT NULL")).fetchall()
-        if not found[0][0]:
-            return set()
-        return {row[0] for row in await (await connection.execute("SELECT number FROM migrations")).fetchall()}
+
+def _applied(connection: Connection) -> set[int]:
+    if not connection.execute("SELECT to_regclass('migrations') IS NOT NULL").fetchall()[0][0]:
+        return set()
+    return {row[0] for row in connection.execute("SELECT number FROM migrations").fetchall()}
+
+
+class Link:
+    """One thread's connection: made when it is needed, and made again when it was lost."""
+
+    def __init__(self, connector: Connector) -> None:
+        self.connector = connector
+        self._connection: Connection | None = None
+        self._process = 0
+
+    def connection(self) -> Connection:
+        """A connection that was not lost, as far as anybody knows."""
+        if self._connection is not None and self._connection.closed:
+            self.drop()
+        if self._connection is None:
+            self._connection = self.connector.connect()
+            self._process = self._connection.info.backend_pid
+        return self._connection
+
+    def drop(self) -> None:
+        """No connection is held."""
+        if self._connection is not None:
+            # The server may give the number to somebody else's process next.
+            self.connector.ours.discard(self._process)
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def fetch(self, sql: bytes, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """Every row of a query. Reading again is safe, so a connection that was lost is replaced once."""
+        try:
+            return self._fetch(sql, values)
+        except Interrupted:
+            pass
+        try:
+            return self._fetch(sql, values)
+        except Interrupted:
+            raise unreachable(self.connector.where) from None
+
+    def _fetch(self, sql: bytes, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        connection = self.connection()
+        try:
+            return connection.execute(sql, values, prepare=True).fetchall()
+        except psycopg.Error as error:
+            if is_lost(error, connection):
+                self.drop()
+                raise Interrupted from None
+            raise translated(error, self.connector.where) from None
+
+
+def unknown(where: str) -> StoreError:
+    """Nobody can say whether the last commit took effect."""
+    return StoreError(
+        f"the connection to {where} was lost while committing, and whether it took effect is unknown; "
+        "look at the request before doing anything again"
+    )
+
+
+def unreachable(where: str) -> Unreachable:
+    return Unreachable(f"{where} cannot be reached; see that PostgreSQL runs there, then try again")

@@ -6,9 +6,9 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -16,23 +16,27 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
-from assent.errors import AssentError, Conflict, DuplicateStep, StoreError
-from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy, View
+from assent.errors import StoreError
+from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
 from assent.stores import rows
+from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
-from assent.stores.postgres.connect import Connection, Connector, address
-from assent.stores.postgres.locked import Attempt, make
-from assent.stores.postgres.room import Room
-from assent.stores.postgres.writes import (
-    FAR,
-    LONG_AGO,
-    SQL,
-    Interrupted,
-    change_write,
-    changes_text,
-    guard_of,
-    when,
+from assent.stores.postgres.changes import Changes
+from assent.stores.postgres.connect import (
+    Connection,
+    Connector,
+    Link,
+    address,
+    is_lost,
+    translated,
+    unknown,
+    unreachable,
 )
+from assent.stores.postgres.listen import Listener
+from assent.stores.postgres.locked import Attempt
+from assent.stores.postgres.recording import Recording
+from assent.stores.postgres.writers import Writers
+from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, changes_text, when
 from assent.stores.retention import purged
 from assent.stores.rows import NEVER, moment
 from assent.stores.statements import script
@@ -42,6 +46,7 @@ log = logging.getLogger(__name__)
 PURGED_AT_ONCE = 200
 CLOSE_SECONDS = 10
 Notice = Callable[[Mapping[str, int] | None], None]
+T = TypeVar("T")
 
 
 def _time(value: int) -> datetime:
@@ -60,15 +65,37 @@ DIALECT = Dialect(
 )
 
 
+class Room:
+    """Everything that exists while a store is open."""
+
+    def __init__(self, url: str, busy_seconds: float, hands: int, writers: int, tell: Notice) -> None:
+        self.process = os.getpid()
+        self.connector = Connector(url, busy_seconds)
+        self.hands: Hands[Link] = Hands(
+            "assent-postgres", hands, lambda: Link(self.connector), Link.drop, lambda error: error
+        )
+        self.writers = Writers(self.connector, tell, writers)
+        self.recording = Recording(self.connector)
+        self.changes = Changes(self.connector, self.hands, self.writers, tell)
+        self.listener: Listener | None = None
+
+    def stop(self) -> list[threading.Thread]:
+        """The threads, which end once everything recorded and queued is durable."""
+        threads = self.recording.stop() + self.writers.stop() + self.hands.stop()
+        if self.listener is not None:
+            self.listener.stop()
+            threads.append(self.listener.thread)
+        return threads
+
+
 class PostgresStore:
     """State, entries and wake-ups in the database at `url`."""
 
-    def __init__(self, url: str, *, busy_seconds: float = 5.0, connections: int = 4, writers: int = 2) -> None:
-        self._url, self._busy_seconds, self._connections, self._writers = url, busy_seconds, connections, writers
+    def __init__(self, url: str, *, busy_seconds: float = 5.0, hands: int = 4, writers: int = 2) -> None:
+        self._url, self._busy_seconds, self._hands, self._writers = url, busy_seconds, hands, writers
         self._address = address(url)
         self._lock = threading.Lock()
         self._room: Room | None = None
-        self._process = 0
         self._notices: tuple[Notice, ...] = ()
         self._closed = False
 
@@ -78,33 +105,28 @@ class PostgresStore:
 
     async def open(self) -> None:
         self._closed = False
-        room = self._entered()
-        await room.home.run(room.open).future
+        await self._errand(Link.connection)
 
     async def close(self) -> None:
         with self._lock:
             self._closed = True
             room, self._room = self._room, None
         if room is not None:
-            try:
-                await room.home.run(room.close).future
-            finally:
-                room.home.stop()
-                await asyncio.to_thread(room.home.thread.join)
+            for thread in room.stop():
+                await asyncio.to_thread(thread.join)
 
     async def create_roles(self) -> None:
         """The group roles `assent_agent` and `assent_reviewer` exist and may do what their members need."""
-        room = self._entered()
-
-        async def work(connection: Connection) -> None:
-            await connection.execute(script("postgres", "roles.sql").encode(), prepare=False)
-
-        await room.run(lambda: room.transaction(work)).future
+        roles = script("postgres", "roles.sql").encode()
+        await self._transaction(lambda connection: connection.execute(roles, prepare=False))
 
     async def identity(self) -> str:
         return str((await self._fetch("identity", {}))[0][0])
 
     async def now(self) -> datetime:
+        clock = self._entered().connector.clock
+        if clock.is_sharp:
+            return clock.now()
         now: datetime = (await self._fetch("clock", {}))[0][0]
         return now
 
@@ -118,66 +140,9 @@ class PostgresStore:
         hint: Request | None = None,
     ) -> Change | None:
         room = self._entered()
-        if not room.opened:
-            await room.home.run(room.open).future
-        attempt = Attempt(workspace, request_id, step, grants)
-        if not grants and (request_id is None or (hint is not None and hint.id == request_id)):
-            at_once = await self._at_once(room, attempt, hint if request_id is not None else None)
-            if at_once is not None:
-                return at_once
-        change: Change | None
-        try:
-            change, news = await room.run(lambda: make(attempt, room.connector, room.clock)).future
-        except psycopg.errors.UniqueViolation:
-            raise await self._taken(attempt) from None
-        if news:
-            self._tell(news)
-        return change
-
-    async def _at_once(self, room: Room, attempt: Attempt, hint: Request | None) -> Change | None:
-        """The change, committed in one round trip; none if that cannot be done and locks have to be taken.
-
-        The step is taken on the request as last seen, at an estimated time. The statement takes effect only if
-        that request is current and no deadline lies between the estimate and the database's clock. What the step
-        refuses on such grounds may be out of date, so a refusal is never believed here.
-        """
-        now = room.clock.now()
-        if hint is not None and (hint.purged or (hint.due_at is not None and hint.due_at <= now)):
-            return None
-        try:
-            change = attempt.step(View(now, hint))
-        except AssentError:
-            return None
-        if change is None or change.request is None or change.grants or change.new is (hint is not None):
-            return None
-        guard = (LONG_AGO, FAR) if hint is None else guard_of(hint, now)
-        write = change_write(attempt.workspace, change, guard)
-        try:
-            matched: bool = await room.writers.submit(write).future
-        except Interrupted:
-            attempt.lost[write.token] = change
-            return None
-        except psycopg.errors.UniqueViolation:
-            attempt.made = change
-            raise await self._taken(attempt) from None
-        return change if matched else None
-
-    async def _taken(self, attempt: Attempt) -> Exception:
-        """What stood in the way of an insert, in our words."""
-        request = attempt.made.request if attempt.made is not None else None
-        if request is None:
-            return StoreError("a row of that name exists already; look before doing anything again")
-        ask = request.ask
-        found = await self.by_step(attempt.workspace, ask.run, ask.step)
-        if found is None:
-            return Conflict(
-                f"there is a request with the id {ask.id} already; propose again",
-                request_id=ask.id, code=ask.code, state=str(request.state),
-            )  # fmt: skip
-        return DuplicateStep(
-            f"this step of this run has request {found.code} already; wait for that one",
-            request_id=found.id, code=found.code, state=str(found.state),
-        )  # fmt: skip
+        if not room.connector.opened:
+            await self._errand(Link.connection)
+        return await room.changes.make(Attempt(workspace, request_id, step, grants), hint)
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
@@ -197,7 +162,7 @@ class PostgresStore:
 
     async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
         query = listing(workspace, wanted, after, limit, DIALECT)
-        return query.page(await self._query(query.sql.encode(), query.values))
+        return query.page(await self._errand(lambda link: link.fetch(query.sql.encode(), query.values)))
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
         return await self._requests("due", {"workspace": workspace, "limit": limit})
@@ -221,23 +186,21 @@ class PostgresStore:
     async def apply_policy(
         self, workspace: str, text: str, by: str, entry: Callable[[int, datetime], Entry]
     ) -> StoredPolicy:
-        async def work(connection: Connection) -> tuple[StoredPolicy, str]:
+        def work(connection: Connection) -> tuple[StoredPolicy, str]:
             key: dict[str, Any] = {"workspace": workspace, "limit": 1}
-            await connection.execute(SQL["lock_policy"], key)
-            latest = await (await connection.execute(SQL["policy"], key)).fetchone()
-            now = (await (await connection.execute(SQL["clock"])).fetchall())[0][0]
+            connection.execute(SQL["lock_policy"], key)
+            latest = connection.execute(SQL["policy"], key).fetchone()
+            ((now,),) = connection.execute(SQL["clock"]).fetchall()
             policy = StoredPolicy(latest[0] + 1 if latest else 1, text, by, now)
             values = {"version": policy.version, "text": text, "applied_by": by, "applied_at": now}
-            await connection.execute(SQL["insert_policy"], key | values)
+            connection.execute(SQL["insert_policy"], key | values)
             written = entry(policy.version, now)
             news = rows.notice_key("policy", written.subject)
-            await _log(connection, workspace, written)
-            await connection.execute(SQL["notify"], {"notice": f"{workspace} {news} {policy.version}"})
+            _log(connection, workspace, written)
+            connection.execute(SQL["notify"], {"notice": f"{workspace} {news} {policy.version}"})
             return policy, news
 
-        room = self._entered()
-        policy: StoredPolicy
-        policy, news = await room.run(lambda: room.transaction(work)).future
+        policy, news = await self._transaction(work)
         self._tell({news: policy.version})
         return policy
 
@@ -246,24 +209,22 @@ class PostgresStore:
         return tuple(rows.read_grant(text, key) for text, key in found)
 
     def record(self, entry: Callable[[], Entry]) -> None:
-        self._entered().recorder.record(entry)
+        self._entered().recording.record(entry)
 
     async def flush(self) -> None:
-        room = self._entered()
-        await room.run(room.flush).future
+        await self._entered().recording.flush().future
 
     async def sequence(self, workspace: str) -> int:
         key = {"workspace": workspace}
 
-        async def work(connection: Connection) -> None:
-            async with connection.pipeline():
-                await connection.execute(SQL["lock_sequence"], key, prepare=True)
-                await connection.execute(SQL["sequence"], key, prepare=True)
+        def work(connection: Connection) -> None:
+            connection.execute(SQL["lock_sequence"], key, prepare=True)
+            connection.execute(SQL["sequence"], key, prepare=True)
 
-        room = self._entered()
         if (await self._fetch("has_fresh", key))[0][0]:
-            await room.run(lambda: room.transaction(work)).future
-        return int((await self._fetch("next_index", key))[0][0])
+            await self._transaction(work, again=True)
+        found = await self._fetch("next_index", key)
+        return int(found[0][0]) if found else 0
 
     async def entries(
         self, workspace: str, *, start: int = 0, limit: int = 1000, subject: str = "", newest_first: bool = False
@@ -281,12 +242,7 @@ class PostgresStore:
             "workspace": signed.workspace, "size": signed.size, "text": signed.text, "key_id": signed.key_id,
             "signature": signed.signature,
         }  # fmt: skip
-
-        async def work(connection: Connection) -> None:
-            await connection.execute(SQL["put_checkpoint"], values)
-
-        room = self._entered()
-        await room.run(lambda: room.transaction(work)).future
+        await self._transaction(lambda connection: connection.execute(SQL["put_checkpoint"], values), again=True)
 
     async def checkpoints(self, workspace: str) -> tuple[Signed, ...]:
         return tuple(Signed(*row) for row in await self._fetch("checkpoints", {"workspace": workspace}))
@@ -295,38 +251,38 @@ class PostgresStore:
         values: dict[str, Any] = {"workspace": workspace, "before": ended_before, "limit": PURGED_AT_ONCE}
         values |= {"changed_at": LONG_AGO, "id": ""}
 
-        async def work(connection: Connection) -> tuple[dict[str, int], bool]:
-            now = (await (await connection.execute(SQL["clock"])).fetchall())[0][0]
-            found = await (await connection.execute(SQL["purgeable"], values)).fetchall()
+        def work(connection: Connection) -> tuple[dict[str, int], list[Any]]:
+            ((now,),) = connection.execute(SQL["clock"]).fetchall()
+            found = connection.execute(SQL["purgeable"], values).fetchall()
             news: dict[str, int] = {}
             for ask, body, key, _ in found:
                 request = rows.read_request(rows.read_ask(ask, key), body)
                 if request.undo_until is None or request.undo_until <= now:
                     stub = purged(request)
-                    await connection.execute(SQL["purge_ask"], rows.all_columns(stub, when))
+                    connection.execute(SQL["purge_ask"], rows.all_columns(stub, when))
                     write = change_write(workspace, Change(stub))
-                    await connection.execute(SQL["commit"], changes_text([write]), prepare=True)
+                    connection.execute(SQL["commit"], changes_text(write), prepare=True)
                     news[stub.id] = stub.version
             if news:
-                await _log(connection, workspace, entry(len(news), now))
-            if found:
-                values["id"], values["changed_at"] = found[-1][2:]
-            return news, len(found) == PURGED_AT_ONCE
+                _log(connection, workspace, entry(len(news), now))
+            return news, found
 
-        room = self._entered()
-        total, more = 0, True
-        while more:
-            news, more = await room.run(lambda: room.transaction(work)).future
+        total = 0
+        while True:
+            news, found = await self._transaction(work)
             total += len(news)
             if news:
                 self._tell(news)
-        return total
+            if len(found) < PURGED_AT_ONCE:
+                return total
+            values["id"], values["changed_at"] = found[-1][2:]
 
     def watch(self, notice: Notice) -> Callable[[], None]:
         room = self._entered()
         with self._lock:
             self._notices = (*self._notices, notice)
-        room.listen()
+            if room.listener is None:
+                room.listener = Listener(room.connector, self._tell)
 
         def stop() -> None:
             with self._lock:
@@ -339,34 +295,56 @@ class PostgresStore:
             f"a PostgreSQL database is copied with its own tool: `pg_dump -Fc -f {target} <address of the database>`"
         )
 
-    async def _fetch(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        return await self._query(SQL[name], values)
+    def _errand(self, errand: Callable[[Link], Any]) -> Awaitable[Any]:
+        return self._entered().hands.submit(errand).future
 
-    async def _query(self, sql: bytes, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        room = self._entered()
-        found: list[tuple[Any, ...]] = await room.run(lambda: room.fetch(sql, values)).future
+    async def _fetch(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = await self._errand(lambda link: link.fetch(SQL[name], values))
         return found
 
     async def _requests(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
-        return _read_requests(await self._fetch(name, values))
+        found = await self._fetch(name, values)
+        return tuple(rows.read_request(rows.read_ask(ask, key), body) for ask, body, key in found)
+
+    async def _transaction(self, work: Callable[[Connection], T], *, again: bool = False) -> T:
+        """What `work` did, committed. `again`: doing it twice does no more than doing it once."""
+
+        def errand(link: Link) -> T:
+            for last in (False, True):
+                connection = link.connection()
+                committing = False
+                try:
+                    with connection.transaction():
+                        done = work(connection)
+                        committing = True
+                    return done
+                except psycopg.Error as error:
+                    if not is_lost(error, connection):
+                        raise translated(error, self._address) from None
+                    link.drop()
+                    # A connection that is lost before COMMIT takes everything with it; after that nobody knows.
+                    if last or (committing and not again):
+                        raise (unknown if committing else unreachable)(self._address) from None
+            raise unreachable(self._address)
+
+        done: T = await self._errand(errand)
+        return done
 
     def _entered(self) -> Room:
-        """The room, made if need be; what it needs of the database is opened on its first errand."""
+        """The room, made if need be; the database is opened with its first connection."""
         room = self._room
-        if room is not None and self._process == os.getpid():
+        if room is not None and room.process == os.getpid():
             return room
         with self._lock:
             if self._closed:
                 raise StoreError(f"the store at {self._address} is closed; open it again before using it")
-            if self._room is not None and self._process != os.getpid():
+            if self._room is not None and self._room.process != os.getpid():
                 raise StoreError(
                     f"the store at {self._address} was opened before this process was forked, and connections do "
                     "not survive that; open the store in each process"
                 )
             if self._room is None:
-                self._process = os.getpid()
-                connector = Connector(self._url, self._busy_seconds, self._connections)
-                self._room = Room(connector, self._tell, self._writers)
+                self._room = Room(self._url, self._busy_seconds, self._hands, self._writers, self._tell)
                 atexit.register(_finish, weakref.ref(self._room))
             return self._room
 
@@ -378,17 +356,14 @@ class PostgresStore:
                 log.exception("a watcher of the store failed; it stays")
 
 
-async def _log(connection: Connection, workspace: str, entry: Entry) -> None:
+def _log(connection: Connection, workspace: str, entry: Entry) -> None:
     write = change_write(workspace, Change(entries=(entry,)))
-    await connection.execute(SQL["commit"], changes_text([write]), prepare=True)
+    connection.execute(SQL["commit"], changes_text(write), prepare=True)
 
 
 def _finish(reference: "weakref.ref[Room]") -> None:
     """What was recorded is written before the interpreter ends."""
     room = reference()
-    if room is not None and room.home.thread.is_alive() and room.recorder:
-        asyncio.run_coroutine_threadsafe(room.flush(), room.home.loop).result(CLOSE_SECONDS)
-
-
-def _read_requests(found: list[tuple[Any, ...]]) -> tuple[Request, ...]:
-    return tuple(rows.read_request(rows.read_ask(ask, key), body) for ask, body, key in found)
+    if room is not None:
+        for thread in room.recording.stop():
+            thread.join(CLOSE_SECONDS)

@@ -1,40 +1,25 @@
-"""Guarded writes: each takes full effect or none, so many may share a statement and a commit.
+"""Changes as `assent_commit` takes them: each takes full effect or none, so many may share a statement."""
 
-PostgreSQL commits transactions that notify one after the other, so a few connections that commit groups do
-more than many that commit singly. Nobody waits for a group to form.
-"""
-
-import asyncio
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-import psycopg
 
 from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.request import Request
-from assent.errors import AssentError, StoreError
+from assent.errors import StoreError
 from assent.stores import rows
 from assent.stores.handoff import Ticket
-from assent.stores.postgres.clock import EstimatedClock
-from assent.stores.postgres.connect import Connection, Connector, is_broken, is_lost, translated
-from assent.stores.postgres.home import Home
 from assent.stores.statements import statements
 
-encode = msgspec.json.Encoder().encode
 SQL = {name: text.encode() for name, text in statements("postgres").items()}
 FAR = datetime(9999, 12, 31, tzinfo=UTC)
 """The `due_at` of what time does not move."""
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
-GROUP = 64
-"""The most writes that share one commit."""
 
-
-class Interrupted(Exception):
-    """The connection was lost while committing: whether the write took effect has to be found out."""
+_encode = msgspec.json.Encoder().encode
 
 
 def when(at: datetime | None) -> datetime:
@@ -43,7 +28,7 @@ def when(at: datetime | None) -> datetime:
 
 
 class Write:
-    """One change on its way to the database, as `assent_commit` takes it."""
+    """One change on its way to the database."""
 
     __slots__ = ("change", "key", "news", "ticket", "token")
 
@@ -91,104 +76,14 @@ def entry_rows(workspace: str, entries: Sequence[Entry]) -> list[rows.Row]:
     return found
 
 
-def changes_text(writes: Sequence[Write]) -> dict[str, str]:
+def changes_text(*writes: Write) -> dict[str, str]:
     """Writes as the statement `commit` takes them."""
-    return {"changes": encode([write.change for write in writes]).decode()}
+    return {"changes": _encode([write.change for write in writes]).decode()}
 
 
-class Writers:
-    """A few tasks, each with a connection, that take what is queued and commit it together."""
-
-    def __init__(
-        self,
-        home: Home,
-        connector: Connector,
-        clock: EstimatedClock,
-        committed: Callable[[Mapping[str, int]], None],
-        count: int,
-    ) -> None:
-        self._home, self._connector, self._clock, self._committed = home, connector, clock, committed
-        self._queue: asyncio.Queue[Write] = asyncio.Queue()
-        self._count = count
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        """From the home loop."""
-        self._tasks = [self._home.begin(self._serve()) for _ in range(self._count)]
-
-    def submit(self, write: Write) -> Ticket:
-        """The ticket is settled with whether the write took effect. From any thread with a running loop."""
-        write.ticket = Ticket()
-        self._home.post(self._queue.put_nowait, write)
-        return write.ticket
-
-    async def stop(self) -> None:
-        """What was queued is committed and the connections are closed."""
-        await self._queue.join()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self) -> None:
-        connection: Connection | None = None
-        queue = self._queue
-        try:
-            while True:
-                group = [await queue.get()]
-                while len(group) < GROUP and not queue.empty():
-                    group.append(queue.get_nowait())
-                try:
-                    if connection is not None and is_broken(connection):
-                        await self._connector.discard(connection)
-                        connection = None
-                    if connection is None:
-                        connection = await self._connector.connect()
-                    await self._commit(connection, group)
-                except AssentError as error:
-                    self._fail(group, error)
-                finally:
-                    for write in group:
-                        queue.task_done()
-                        if write.ticket is not None:
-                            self._home.finish(write.ticket)
-        finally:
-            if connection is not None:
-                await self._connector.discard(connection)
-
-    def _fail(self, group: list[Write], error: BaseException) -> None:
-        for write in group:
-            if write.ticket is not None:
-                write.ticket.error = error
-
-    async def _commit(self, connection: Connection, group: list[Write]) -> None:
-        # All groups lock rows in the same order, so no two wait for each other.
-        group.sort(key=lambda write: write.key)
-        sent = time.monotonic()
-        try:
-            cursor = await connection.execute(SQL["commit"], changes_text(group), prepare=True)
-            ((done, clock),) = await cursor.fetchall()
-        except psycopg.Error as error:
-            if is_lost(error, connection):
-                await connection.close()
-                self._fail(group, Interrupted())
-            elif len(group) == 1:
-                self._fail(group, _of(error, self._connector.where))
-            else:
-                # One of them was refused, and with it all were rolled back; singly, the others go through.
-                for write in group:
-                    await self._commit(connection, [write])
-            return
-        self._clock.learn(clock, sent)
-        news: dict[str, int] = {}
-        for write, effect in zip(group, done, strict=True):
-            if write.ticket is not None:
-                write.ticket.value = effect
-            if effect:
-                news |= write.news
-        if news:
-            self._committed(news)
-
-
-def _of(error: psycopg.Error, where: str) -> BaseException:
-    """Unique violations are for the caller to explain; the rest is told in our words."""
-    return error if isinstance(error, psycopg.errors.UniqueViolation) else translated(error, where)
+def news_of(change: Change) -> dict[str, int]:
+    """What watchers hear of a change."""
+    news = {f"grant:{grant.id}": grant.version for grant in change.grants}
+    if change.request is not None:
+        news[change.request.id] = change.request.version
+    return news

@@ -22,12 +22,13 @@ from assent.core.request import Request
 from assent.errors import StoreError
 from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
 from assent.stores import rows
+from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
 from assent.stores.retention import purged
 from assent.stores.rows import micros, moment
 from assent.stores.sqlite.connect import create_private, fetch, translated
 from assent.stores.sqlite.glance import Glance, Missed
-from assent.stores.sqlite.readers import Look, Readers
+from assent.stores.sqlite.readers import Look, readers
 from assent.stores.sqlite.transaction import SQL, Transaction
 from assent.stores.sqlite.watch import Watcher
 from assent.stores.sqlite.writer import Work, Writer
@@ -56,16 +57,16 @@ class SqliteStore:
         path: str | os.PathLike[str],
         *,
         busy_seconds: float = 5.0,
-        readers: int = 2,
+        reader_count: int = 2,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         if str(path) in ("", ":memory:"):
             raise StoreError("the store is a file, so that other processes can reach it; name one, such as assent.db")
         self._path = Path(path).absolute()
-        self._busy_seconds, self._reader_count, self._clock = busy_seconds, readers, clock
+        self._busy_seconds, self._reader_count, self._clock = busy_seconds, reader_count, clock
         self._lock = threading.Lock()
         self._writer: Writer | None = None
-        self._readers: Readers | None = None
+        self._readers: Hands[apsw.Connection] | None = None
         self._glance: Glance | None = None
         self._watcher: Watcher | None = None
         self._notices: tuple[Notice, ...] = ()
@@ -83,7 +84,7 @@ class SqliteStore:
     async def close(self) -> None:
         with self._lock:
             self._closed = True
-            writer, readers, watcher, glance = self._writer, self._readers, self._watcher, self._glance
+            writer, looking, watcher, glance = self._writer, self._readers, self._watcher, self._glance
             self._writer = self._readers = self._watcher = self._glance = None
         threads: list[threading.Thread] = []
         if glance is not None:
@@ -91,8 +92,8 @@ class SqliteStore:
         if watcher is not None:
             watcher.stop()
             threads.append(watcher.thread)
-        if readers is not None:
-            threads += readers.stop()
+        if looking is not None:
+            threads += looking.stop()
         if writer is not None:
             writer.stop()
             threads.append(writer.thread)
@@ -297,10 +298,10 @@ class SqliteStore:
 
     def _read(self, look: Look) -> Awaitable[Any]:
         self._started()
-        readers = self._readers
-        if readers is None:
+        looking = self._readers
+        if looking is None:
             raise self._is_closed()
-        return readers.submit(look).future
+        return looking.submit(look).future
 
     async def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
         found: list[Any] = await self._read(lambda connection: fetch(connection, SQL[name], values))
@@ -326,7 +327,7 @@ class SqliteStore:
             if self._writer is None or self._writer.failure is not None:
                 self._process = os.getpid()
                 self._writer = Writer(self._path, self._busy_seconds, self._clock, self._committed)
-                self._readers = Readers(self._path, self._busy_seconds, self._writer, self._reader_count)
+                self._readers = readers(self._path, self._busy_seconds, self._writer, self._reader_count)
                 self._glance = Glance(self._path, self._writer)
                 self._watcher = None
                 atexit.register(_finish, weakref.ref(self._writer))

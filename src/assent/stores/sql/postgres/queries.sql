@@ -6,8 +6,17 @@ SELECT done, clock FROM assent_commit(%(changes)s::jsonb);
 -- name: notify
 SELECT pg_notify('assent', %(notice)s);
 
+-- name: look
+-- One row even if there is no such request: its clock.
+SELECT found.ask, found.body, found.id, clock_timestamp() FROM (SELECT 1) one
+LEFT JOIN (
+    SELECT a.body AS ask, r.body, r.id FROM requests r
+    JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+    WHERE r.workspace = %(workspace)s AND r.id = %(id)s
+) found ON true;
+
 -- name: lock_request
-SELECT a.body, r.body, r.id, r.token, clock_timestamp() FROM requests r
+SELECT a.body, r.body, r.id, r.token FROM requests r
 JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
 WHERE r.workspace = %(workspace)s AND r.id = %(id)s FOR UPDATE OF r;
 
@@ -111,7 +120,7 @@ UPDATE entries e SET idx = base.start + fresh.place FROM fresh, base
 WHERE e.workspace = %(workspace)s AND e.id = fresh.id;
 
 -- name: next_index
-SELECT coalesce(max(idx) + 1, 0) FROM entries WHERE workspace = %(workspace)s;
+SELECT idx + 1 FROM entries WHERE workspace = %(workspace)s AND idx IS NOT NULL ORDER BY idx DESC LIMIT 1;
 
 -- name: entries
 SELECT idx, text, leaf FROM entries

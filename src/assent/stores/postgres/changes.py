@@ -1,0 +1,141 @@
+"""Changes made without locks where that can be done: on the request as last seen, committed only if that was right.
+
+Two round trips (look, commit), or one if the caller has looked already. Where others are quicker time and again, and
+where grants are used, locks are taken.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+import psycopg
+
+from assent.core.change import Change
+from assent.core.request import Request
+from assent.errors import Conflict, DuplicateStep
+from assent.ports import View
+from assent.stores import rows
+from assent.stores.hands import Hands
+from assent.stores.postgres.connect import Connector, Interrupted, Link, unknown
+from assent.stores.postgres.locked import Attempt, make
+from assent.stores.postgres.writers import Writers
+from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, guard_of, news_of
+
+TRIES = 3
+"""How often a change is tried without locks."""
+
+
+class NeedsLocks(Exception):
+    """It cannot be done without."""
+
+
+class Outdated(Exception):
+    """What was seen is not what there is, or may not be."""
+
+
+class Changes:
+    """Takes steps and commits what they make of the current state."""
+
+    def __init__(
+        self, connector: Connector, hands: Hands[Link], writers: Writers, tell: Callable[[Mapping[str, int]], None]
+    ) -> None:
+        self._connector, self._hands, self._writers, self._tell = connector, hands, writers, tell
+
+    async def make(self, attempt: Attempt, hint: Request | None) -> Change | None:
+        """The change, committed."""
+        try:
+            if not attempt.grants:
+                return await self._unlocked(attempt, hint)
+        except NeedsLocks:
+            pass
+        try:
+            made: Change | None = await self._hands.submit(lambda link: make(attempt, link)).future
+        except psycopg.errors.UniqueViolation:
+            raise await self._taken(attempt) from None
+        if made is not None:
+            self._tell(news_of(made))
+        return made
+
+    async def _unlocked(self, attempt: Attempt, hint: Request | None) -> Change | None:
+        if attempt.request_id is None:
+            return await self._committed(attempt, View(self._connector.clock.now(), None), trusted=True)
+        now = self._connector.clock.now()
+        fits = hint is not None and hint.id == attempt.request_id and not hint.purged
+        if hint is not None and fits and (hint.due_at is None or now < hint.due_at):
+            try:
+                return await self._committed(attempt, View(now, hint), trusted=False)
+            except Outdated:
+                pass
+        for _ in range(TRIES):
+            view: View = await self._hands.submit(lambda link: look(attempt, link)).future
+            try:
+                return await self._committed(attempt, view, trusted=True)
+            except Outdated:
+                continue
+        raise NeedsLocks
+
+    async def _committed(self, attempt: Attempt, view: View, *, trusted: bool) -> Change | None:
+        """The change that the step makes of `view`, if that is still how things are.
+
+        The statement takes effect only on the version that was seen, and only if no deadline lies between the
+        view's clock and the database's. What a step refuses on a view that was not read just now may be out of
+        date, so such a refusal is never believed.
+        """
+        try:
+            change = attempt.step(view)
+        except BaseException:
+            if trusted:
+                raise
+            raise Outdated from None
+        if change is None:
+            if trusted:
+                return None
+            raise Outdated
+        if change.grants:
+            raise NeedsLocks
+        guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
+        write = change_write(attempt.workspace, change, guard)
+        attempt.made = change
+        try:
+            effect: bool = await self._writers.submit(write).future
+        except Interrupted:
+            if change.request is None:
+                raise unknown(self._connector.where) from None
+            attempt.lost[write.token] = change
+            raise NeedsLocks from None
+        except psycopg.errors.UniqueViolation:
+            raise await self._taken(attempt) from None
+        if not effect:
+            # A change that no view can lead to is refused for good where the row is locked.
+            raise Outdated if change.request is not None and view.request is not None else NeedsLocks
+        return change
+
+    async def _taken(self, attempt: Attempt) -> Exception:
+        """What stood in the way of an insert, in our words."""
+        assert attempt.made is not None  # noqa: S101  something was tried, or nothing could have been in its way
+        request = attempt.made.request
+        assert request is not None  # noqa: S101  only requests have ids and steps of their own
+        ask = request.ask
+        key = {"workspace": attempt.workspace, "run": rows.column(ask.run), "step": rows.column(ask.step)}
+        found = await self._hands.submit(lambda link: link.fetch(SQL["by_step"], key)).future if ask.step else []
+        if not found:
+            return Conflict(
+                f"there is a request with the id {ask.id} already; propose again",
+                request_id=ask.id, code=ask.code, state=str(request.state),
+            )  # fmt: skip
+        text, body, other = found[0]
+        first = rows.read_request(rows.read_ask(text, other), body)
+        return DuplicateStep(
+            f"this step of this run has request {first.code} already; wait for that one",
+            request_id=first.id, code=first.code, state=str(first.state),
+        )  # fmt: skip
+
+
+def look(attempt: Attempt, link: Link) -> View:
+    """The request as it is, with the database's clock."""
+    sent = time.monotonic()
+    key = {"workspace": attempt.workspace, "id": rows.column(attempt.request_id or "")}
+    found = link.fetch(SQL["look"], key)
+    link.connector.clock.learn(found[0][3], sent)
+    text, body, key_found, now = found[0]
+    request = None if key_found is None else rows.read_request(rows.read_ask(text, key_found), body)
+    return View(now, request)
