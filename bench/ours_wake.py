@@ -112,13 +112,11 @@ def alone(database: str, until: str, number: int) -> list[float]:
 
 def watch_commits() -> None:
     """Every commit is noted: when it was acknowledged, just before those who wait for it are answered."""
-    from assent.stores import hands
     from assent.stores.postgres import writers
     from assent.stores.sqlite import writer
 
     writer.deliver = stamped(writer.deliver)  # type: ignore[attr-defined]
     writers.deliver = stamped(writers.deliver)  # type: ignore[attr-defined]
-    hands.deliver = stamped(hands.deliver)  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":
