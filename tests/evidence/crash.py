@@ -160,7 +160,7 @@ def tried(place: Place, trial: Plan, typical: tuple[float, float] | None, bug: B
         listen([first], time.monotonic() + trial.kill_recovery, lambda: bool(first.heard))
         first.end()
         counts["recoveries killed"] = 1
-    found = answer(fork("recovery", bug.breaks(again, recovery=True)), within=100)
+    found = answer(fork("recovery", bug.breaks(again, recovery=True)), within=300)
     for name, number in found["counts"].items():
         counts[name] = counts.get(name, 0) + number
     crashes = [f"a process failed by itself: {one['trace'][-700:]}" for one in heard if one["what"] == "crash"]

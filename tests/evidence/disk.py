@@ -149,7 +149,7 @@ def tried(room: Tmpfs | Limit, outside: str, trial: Plan, plant: planted.Plant) 
     def check(say: Say) -> None:
         recover(place, trial.run, trial.steps, heard, say, whole_log=True)
 
-    found = answer(fork("recovery", check), within=2 * SECONDS)
+    found = answer(fork("recovery", check), within=300)
     trouble = [one for one in heard if one["what"] == "trouble"]
     wrong = found["wrong"] + [one["trace"][-700:] for one in heard if one["what"] == "crash"]
     wrong += unclear(room, trouble)

@@ -64,7 +64,7 @@ def tried(cluster: postgres.Cluster, place: Place, trial: Plan) -> tuple[list[st
     def check(say: Say) -> None:
         recover(place, trial.run, trial.steps, heard, say, whole_log=True)
 
-    found = answer(fork("recovery", check), within=2 * SECONDS)
+    found = answer(fork("recovery", check), within=300)
     wrong = [f"trial {trial.number}: {what}" for what in found["wrong"]]
     wrong += [f"trial {trial.number}: {one['trace'][-700:]}" for one in heard if one["what"] == "crash"]
     if not ended:
