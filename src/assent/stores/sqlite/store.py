@@ -198,7 +198,7 @@ class SqliteStore:
         return tuple(rows.read_grant(text, key) for text, key in await self._all(name, values))
 
     def record(self, entry: Callable[[], Entry]) -> None:
-        (self._writer or self._started()).record(entry)
+        self._started().record(entry)
 
     async def flush(self) -> None:
         await self._write(lambda _: None)
