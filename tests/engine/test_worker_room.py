@@ -3,8 +3,12 @@
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 import assent
+from assent.core.decision import Finding
 from assent.core.request import State
+from assent.errors import StoreFull
 
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
@@ -57,3 +61,56 @@ async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_n
         request = await submitted("wanted")
         await house.in_state(request.id, State.DONE)
     assert len(asked) == len(set(asked)) == 5
+
+
+async def test_what_the_database_could_not_take_is_tried_again_soon(house, monkeypatch):
+    gate = house.another_gate(lease=timedelta(seconds=5))
+    monkeypatch.setattr("assent.engine.worker.TROUBLE_SECONDS", 0.05)
+
+    @gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        return to
+
+    with pytest.raises(assent.Parked) as parked:
+        await send("ana")
+    transact, refused = gate.store.transact, []
+
+    async def full(*args, **more):
+        if len(refused) < 2:
+            refused.append(args)
+            raise StoreFull("no space is left; nothing was changed: free some space and try again")
+        return await transact(*args, **more)
+
+    gate.store.transact = full
+    async with gate.worker() as worker:
+        await house.in_state(parked.value.request_id, State.DONE)
+        await asyncio.sleep(0.1)
+        assert await worker._round(asyncio.Event()) > 1, "it does not go on looking for what it has done"
+    assert len(refused) == 2
+
+
+async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(house):
+    gate = house.another_gate(lease=timedelta(seconds=0.2))
+    go_on, ran = asyncio.Event(), []
+
+    @gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        ran.append(to)
+        if len(ran) == 1:
+            await go_on.wait()
+        return to
+
+    async with gate.worker():
+        with pytest.raises(assent.Parked) as parked:
+            await send("ana")
+        request = await house.in_state(parked.value.request_id, State.RUNNING)
+        gate._execution.release(request)
+        await house.in_state(request.id, State.UNKNOWN)
+        await house.inbox.reconcile(house.me, request.id, Finding.RETRY)
+        go_on.set()
+        async with asyncio.timeout(10):
+            while "execution.late" not in await house.kinds(request.id):
+                await asyncio.sleep(0.01)
+        await house.inbox.approve(house.me, request.id)
+        await house.in_state(request.id, State.DONE)
+    assert ran == ["ana", "ana"]

@@ -12,12 +12,14 @@ from assent.engine.execution import Execution
 from assent.engine.judgement import Judgement
 from assent.engine.tool import Tool
 from assent.engine.waiting import Hub
-from assent.errors import AssentError, Conflict
+from assent.errors import AssentError, Conflict, StoreError
 from assent.ports import Store
 
 log = logging.getLogger("assent.worker")
 
 SWEEP_SECONDS = 30.0
+TROUBLE_SECONDS = 1.0
+"""How long a worker waits after the database could not be used."""
 
 
 class Worker:
@@ -38,7 +40,7 @@ class Worker:
         self._judgement = judgement
         self._tools, self._capacity = tools, capacity
         self._busy: set[str] = set()
-        self._asked_in_vain: dict[str, float] = {}
+        self._later: dict[str, tuple[int, float]] = {}
         self._task: asyncio.Task[None] | None = None
         self._jobs: set[asyncio.Task[None]] = set()
 
@@ -76,7 +78,7 @@ class Worker:
                     pause = await self._round(wake)
                 except AssentError as problem:
                     log.warning("the worker could not work: %s", problem)
-                    pause = 1.0
+                    pause = TROUBLE_SECONDS
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await wake.wait()
@@ -92,11 +94,12 @@ class Worker:
             job = asyncio.create_task(self._job(request, wake))
             self._jobs.add(job)
             job.add_done_callback(self._jobs.discard)
+        now = _now()
+        pause = min([SWEEP_SECONDS, *(until - now for _, until in self._later.values() if until > now)])
         due = await self._store.next_due(self._workspace)
-        if due is None:
-            return SWEEP_SECONDS
-        left = (due - await self._store.now()).total_seconds()
-        return min(SWEEP_SECONDS, max(0.01, left))
+        if due is not None:
+            pause = min(pause, (due - await self._store.now()).total_seconds())
+        return max(0.01, pause)
 
     async def _takeable(self, room: int) -> list[Request]:
         """The oldest requests that this process can move. Those it cannot move do not hide the ones behind them."""
@@ -110,8 +113,8 @@ class Worker:
 
     def _can(self, request: Request) -> bool:
         tool = self._tools[request.candidate.action.name]
-        recently = asyncio.get_running_loop().time() - self._asked_in_vain.get(request.id, -SWEEP_SECONDS)
-        if recently < SWEEP_SECONDS:
+        version, until = self._later.get(request.id, (0, 0.0))
+        if version == request.version and _now() < until:
             return False
         match request.state:
             case State.UNDO_ASKED:
@@ -129,18 +132,31 @@ class Worker:
                     await self._execution.undo(tool, request)
                 case State.UNKNOWN if tool.verify is not None:
                     if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
-                        self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
+                        self._leave(request, SWEEP_SECONDS)
                 case State.APPROVED if reason := await self._judgement.objection(tool, request):
                     log.warning("request %s is approved and is not run: %s", request.code, reason)
                     await self._execution.withdraw(request, reason)
                 case _:
                     await self._execution.run(tool, request, {})
         except Conflict:
-            self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
+            self._leave(request, SWEEP_SECONDS)
             log.info("request %s was taken by another worker", request.code)
+        except StoreError as problem:
+            self._leave(request, TROUBLE_SECONDS)
+            log.warning("request %s could not be moved: %s", request.code, problem)
         except Exception as problem:  # noqa: BLE001  the function's own error is on record; the worker goes on
-            self._asked_in_vain[request.id] = asyncio.get_running_loop().time()
+            self._leave(request, SWEEP_SECONDS)
             log.info("request %s ended in %s", request.code, type(problem).__name__)
         finally:
             self._busy.discard(request.id)
             wake.set()
+
+    def _leave(self, request: Request, seconds: float) -> None:
+        """The request is left alone for so long, or until it has changed."""
+        now = _now()
+        self._later = {key: left for key, left in self._later.items() if left[1] > now}
+        self._later[request.id] = (request.version, now + seconds)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
