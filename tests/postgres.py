@@ -136,7 +136,7 @@ class Cluster:
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.directory),
-            "max_connections": "200",
+            "max_connections": "600",
             "fsync": "on",
             "synchronous_commit": "on",
             "full_page_writes": "on",

@@ -78,25 +78,12 @@ def test_every_yaml_block_is_a_policy_that_loads(text):
 
 
 @pytest.mark.parametrize("text", blocks("sh", "console", "shell"))
-def test_every_command_exists_with_its_options(text):
+def test_every_make_target_exists(text):
+    """The `assent` lines of these blocks are run by the tests of the terminal's page."""
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for line in text.splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
-        if words[:1] == ["make"]:
-            targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-            assert words[1] in targets
-        elif words[:1] == ["assent"]:
-            _check(get_command(app), words[1:], line)
-
-
-def _check(command, words, line):
-    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    for position, word in enumerate(words):
-        if word.startswith("-"):
-            assert word.partition("=")[0] in options, f"{line!r} uses {word}, which {command.name} does not know"
-        elif hasattr(command, "commands") and word in command.commands:
-            _check(command.get_command(None, word), words[position + 1 :], line)
-            return
-    assert not hasattr(command, "commands") or not words or command.name in ("assent", None), line
+        assert words[:1] != ["make"] or words[1] in targets
 
 
 def documented() -> str:
