@@ -93,9 +93,9 @@ CREATE TABLE entries (
     PRIMARY KEY (workspace, id)
 );
 
-CREATE UNIQUE INDEX entries_idx ON entries (workspace, idx) WHERE idx IS NOT NULL;
+CREATE UNIQUE INDEX entries_idx ON entries (workspace, idx);
 CREATE INDEX entries_fresh ON entries (workspace, id) WHERE idx IS NULL;
-CREATE INDEX entries_subject ON entries (workspace, subject);
+CREATE INDEX entries_subject ON entries (workspace, subject, idx);
 -- A group of recorded entries whose commit was interrupted is tried again under the same name.
 CREATE UNIQUE INDEX entries_batch ON entries (workspace, batch) WHERE batch IS NOT NULL;
 

@@ -114,10 +114,10 @@ WITH fresh AS (
     SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM entries
     WHERE workspace = %(workspace)s AND idx IS NULL
 ), base AS (
-    SELECT coalesce(max(idx) + 1, 0) AS start FROM entries WHERE workspace = %(workspace)s AND idx IS NOT NULL
+    SELECT coalesce(max(idx) + 1, 0) AS start FROM entries WHERE workspace = %(workspace)s
 )
 UPDATE entries e SET idx = base.start + fresh.place FROM fresh, base
-WHERE e.workspace = %(workspace)s AND e.id = fresh.id AND e.idx IS NULL;
+WHERE e.workspace = %(workspace)s AND e.id = fresh.id;
 
 -- name: next_index
 SELECT idx + 1 FROM entries WHERE workspace = %(workspace)s AND idx IS NOT NULL ORDER BY idx DESC LIMIT 1;
