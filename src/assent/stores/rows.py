@@ -20,7 +20,7 @@ from assent.core.audit import Entry
 from assent.core.canonical import restore
 from assent.core.decision import Candidate
 from assent.core.grant import Grant
-from assent.core.request import Ask, Executor, Option, Request, State
+from assent.core.request import OPEN, Ask, Executor, Option, Request, State
 from assent.errors import AssentError, InvalidArguments, StoreError
 
 NEVER = (1 << 63) - 1
@@ -33,6 +33,8 @@ When = Callable[[datetime | None], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TITLE_CHARACTERS = 1000
+_HIGHEST = Risk.CRITICAL.rank
+_FOR_WORKERS = (State.UNDO_ASKED, State.UNKNOWN)
 _ESCAPED = "\ufffd"
 _DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError, AssentError)
 
@@ -68,47 +70,43 @@ def _is_unicode(text: str) -> bool:
 
 
 class _Shape:
-    """One dataclass as JSON: each field under its name, left out where it has its default."""
+    """One dataclass as JSON: each field under its name, left out where it has its default.
+
+    Writing and reading go through a stand-in that msgspec fills and walks at once; the class itself may have
+    private fields, checks and slower ways to be made.
+    """
 
     def __init__(self, kind: type, *without: str, **hints: Any) -> None:
         types = get_type_hints(kind) | hints
         wanted = [field for field in dataclasses.fields(kind) if field.init and field.name not in without]
         self.names = tuple(field.name for field in wanted)
-        self.defaults = tuple(_default(field) for field in wanted)
-        self.values = attrgetter(*self.names)
-        # The decoder fills a stand-in: the class itself may have private fields, and a Struct is filled faster.
-        stand_in = msgspec.defstruct(
+        self.values: Callable[[Any], tuple[Any, ...]] = attrgetter(*self.names)
+        self._make = msgspec.defstruct(
             f"Stored{kind.__name__}",
-            [(field.name, types[field.name], None if field.name in hints else _again(field)) for field in wanted],
-            kw_only=True,
+            [(field.name, types[field.name], None if field.name in hints else _default(field)) for field in wanted],
+            omit_defaults=True,
         )
-        self._decode: Callable[[str], Any] = msgspec.json.Decoder(stand_in).decode
+        self._decode: Callable[[str], Any] = msgspec.json.Decoder(self._make).decode
 
-    def plain(self, value: Any) -> Row:
-        """What is to be written of `value`."""
-        pairs = zip(self.names, self.defaults, self.values(value), strict=True)
-        return {name: item for name, default, item in pairs if item != default}
+    def stand_in(self, value: Any) -> Any:
+        """What is to be written of `value`; its fields may still be set."""
+        return self._make(*self.values(value))
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> tuple[Any, ...]:
         """The values written in `text`, in the order of the fields."""
         return self.values(self._decode(text))
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    # What has no default is always written: nothing equals MISSING.
-    return field.default
-
-
-def _again(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
         return msgspec.field(default_factory=field.default_factory)
     return msgspec.NODEFAULT if field.default is dataclasses.MISSING else field.default
 
 
-_ACTION = _Shape(Action, "args")
-_ASK = _Shape(Ask, "candidate", "options")
+_ACTION = _Shape(Action)
+_CANDIDATE = _Shape(Candidate)
+_OPTION = _Shape(Option)
+_ASK = _Shape(Ask)
 _MOVING = _Shape(Request, "ask", candidate=Candidate | None)
 _CANDIDATE_AT = _MOVING.names.index("candidate")
 _GRANT = _Shape(Grant)
@@ -117,9 +115,9 @@ _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def _written(plain: Row) -> str:
+def _written(stand_in: Any) -> str:
     try:
-        return _encode(plain).decode()
+        return _encode(stand_in).decode()
     except UnicodeEncodeError:
         raise InvalidArguments("text contains half a surrogate pair; pass valid Unicode") from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -132,29 +130,24 @@ def _damaged(what: str, key: str, error: Exception) -> StoreError:
     )
 
 
-def _candidate(candidate: Candidate) -> Row:
+def _candidate(candidate: Candidate) -> Any:
     """The candidate without its arguments, which `args_text` holds."""
     if candidate.args_text:
         try:
             _decode_args(candidate.args_text)
         except (msgspec.MsgspecError, UnicodeEncodeError):
             raise InvalidArguments("the canonical arguments are not a JSON object; propose the action again") from None
-    return {
-        "action": {**_ACTION.plain(candidate.action), "args": {}},
-        "args_text": candidate.args_text,
-        "content_digest": candidate.content_digest,
-        "permit_digest": candidate.permit_digest,
-        "assessment": candidate.assessment,
-        "verdict": candidate.verdict,
-        "says": candidate.says,
-    }
+    shown = _CANDIDATE.stand_in(candidate)
+    shown.action = _ACTION.stand_in(candidate.action)
+    shown.action.args = {}
+    return shown
 
 
-def _option(option: Option) -> Row:
-    shown = None if option.candidate is None else _candidate(option.candidate)
-    plain = {"label": option.label, "consequence": option.consequence, "candidate": shown}
-    marks = {"can_undo": option.can_undo, "idempotent": option.idempotent}
-    return plain | {name: True for name, holds in marks.items() if holds}
+def _option(option: Option) -> Any:
+    shown = _OPTION.stand_in(option)
+    if option.candidate is not None:
+        shown.candidate = _candidate(option.candidate)
+    return shown
 
 
 def _with_args(candidate: Candidate) -> Candidate:
@@ -167,11 +160,11 @@ def _with_args(candidate: Candidate) -> Candidate:
 
 def ask_text(ask: Ask) -> str:
     """What never changes about a request, as JSON."""
-    plain = _ASK.plain(ask)
-    plain["candidate"] = _candidate(ask.candidate)
+    written = _ASK.stand_in(ask)
+    written.candidate = _candidate(ask.candidate)
     if ask.options:
-        plain["options"] = [_option(option) for option in ask.options]
-    return _written(plain)
+        written.options = [_option(option) for option in ask.options]
+    return _written(written)
 
 
 def ask_title(ask: Ask) -> str:
@@ -186,12 +179,11 @@ def folded(text: str) -> str:
 
 def moving_text(request: Request) -> str:
     """What changes about a request, as JSON. The candidate is in it only where it is no longer as asked."""
-    plain = _MOVING.plain(request)
-    if request.candidate is request.ask.candidate or request.candidate == request.ask.candidate:
-        del plain["candidate"]
-    else:
-        plain["candidate"] = _candidate(request.candidate)
-    return _written(plain)
+    written = _MOVING.stand_in(request)
+    candidate = request.candidate
+    as_asked = candidate is request.ask.candidate or candidate == request.ask.candidate
+    written.candidate = None if as_asked else _candidate(candidate)
+    return _written(written)
 
 
 def read_ask(text: str, key: str) -> Ask:
@@ -220,21 +212,19 @@ def read_request(ask: Ask, text: str) -> Request:
 
 def moving_columns(request: Request, when: When) -> Row:
     """The columns that an update writes."""
-    candidate = request.candidate
-    state = request.state
-    worker = state is State.APPROVED and request.ask.executor is Executor.WORKER
+    candidate, ask, state = request.candidate, request.ask, request.state
     return {
-        "workspace": request.ask.workspace,
-        "id": request.ask.id,
+        "workspace": ask.workspace,
+        "id": ask.id,
         "version": request.version,
         "state": state.value,
-        "urgency": Risk.CRITICAL.rank - candidate.assessment.risk.rank,
+        "urgency": _HIGHEST - candidate.assessment.risk.rank,
         "gate": candidate.verdict.gate.value,
         "action": column(candidate.action.name),
         "review": request.review.value,
         "word": column(request.word),
-        "runnable": worker or state is State.UNDO_ASKED or state is State.UNKNOWN,
-        "ended": not state.is_open,
+        "runnable": state in _FOR_WORKERS or (state is State.APPROVED and ask.executor is Executor.WORKER),
+        "ended": state not in OPEN,
         "purged": request.purged,
         "due_at": when(request.due_at),
         "changed_at": when(request.changed_at),
@@ -245,17 +235,17 @@ def moving_columns(request: Request, when: When) -> Row:
 def all_columns(request: Request, when: When) -> Row:
     """The columns that an insert writes, the ask's among them."""
     ask = request.ask
-    return moving_columns(request, when) | {
-        "kind": ask.kind.value,
-        "agent": column(ask.agent),
-        "run": column(ask.run),
-        # Unique within a run; a request without a step of its own stands for itself.
-        "step": column(ask.step) if ask.step else f"{_ESCAPED}{ask.id}",
-        "code": column(ask.code),
-        "executor": ask.executor.value,
-        "title": ask_title(ask),
-        "ask": ask_text(ask),
-    }
+    row = moving_columns(request, when)
+    row["kind"] = ask.kind.value
+    row["agent"] = column(ask.agent)
+    row["run"] = column(ask.run)
+    # Unique within a run; a request without a step of its own stands for itself.
+    row["step"] = column(ask.step) if ask.step else f"{_ESCAPED}{ask.id}"
+    row["code"] = column(ask.code)
+    row["executor"] = ask.executor.value
+    row["title"] = ask_title(ask)
+    row["ask"] = ask_text(ask)
+    return row
 
 
 def grant_columns(grant: Grant, when: When) -> Row:
@@ -268,7 +258,7 @@ def grant_columns(grant: Grant, when: When) -> Row:
         "revoked_at": when(grant.revoked_at),
         "used": grant.used,
         "spent": str(grant.spent),
-        "body": _written(_GRANT.plain(grant)),
+        "body": _written(_GRANT.stand_in(grant)),
     }
 
 
