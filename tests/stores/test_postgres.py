@@ -22,6 +22,7 @@ from assent.ports import Filter, Store, View
 from assent.stores.listing import listing
 from assent.stores.postgres import PostgresStore
 from assent.stores.postgres.store import DIALECT
+from assent.stores.postgres.writes import SQL
 from assent.testing.store_contract import StoreContract
 from assent.testing.store_contract_log import noted
 from assent.testing.store_contract_use import Heard
@@ -400,6 +401,13 @@ async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_data
             query = listing(WORKSPACE, wanted, "", 50, DIALECT)
             plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {query.sql}".encode(), query.values))
             assert "Seq Scan" not in plan, plan
+        values = {
+            "workspace": WORKSPACE, "limit": 50, "actions": ["act7"], "id": "x1", "prefix": "C1", "beyond": "C2",
+            "run": "run7", "step": "s70", "start": 0, "subject": "x1",
+        }  # fmt: skip
+        for name in ("due", "next_due", "runnable", "look", "find", "by_step", "policy", "next_index", "has_fresh"):
+            plan = "\n".join(row[0] for row in connection.execute(b"EXPLAIN " + SQL[name], values))
+            assert "Seq Scan on requests" not in plan, plan
 
 
 async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, postgres_database: str) -> None:

@@ -169,7 +169,8 @@ class PostgresStore:
 
     async def next_due(self, workspace: str) -> datetime | None:
         found = await self._fetch("next_due", {"workspace": workspace})
-        return found[0][0] if found else None
+        earliest: datetime | None = found[0][0]
+        return earliest
 
     async def runnable(self, workspace: str, actions: Sequence[str], limit: int = 10) -> tuple[Request, ...]:
         wanted = [rows.column(action) for action in dict.fromkeys(actions)]

@@ -152,7 +152,7 @@ class SqliteStore:
 
     async def next_due(self, workspace: str) -> datetime | None:
         found = await self._all("next_due", {"workspace": workspace})
-        return moment(found[0][0]) if found else None
+        return moment(found[0][0]) if found[0][0] is not None else None
 
     async def runnable(self, workspace: str, actions: Sequence[str], limit: int = 10) -> tuple[Request, ...]:
         def look(connection: apsw.Connection) -> tuple[Request, ...]:

@@ -50,7 +50,9 @@ CREATE INDEX requests_code ON requests (workspace, code);
 CREATE INDEX requests_pending ON requests (workspace, urgency, due_at, id, agent, action) WHERE state = 'pending';
 CREATE INDEX requests_open ON requests (workspace, state, id) WHERE NOT ended AND state <> 'pending';
 CREATE INDEX requests_ended ON requests (workspace, state, id) WHERE ended;
-CREATE INDEX requests_due ON requests (workspace, due_at, id) WHERE due_at < '9999-01-01 00:00:00+00';
+-- What waits for a person is found by its deadline in the index before; this one has the rest.
+CREATE INDEX requests_due ON requests (workspace, due_at, id)
+    WHERE due_at < '9999-01-01 00:00:00+00' AND state <> 'pending';
 CREATE INDEX requests_runnable ON requests (workspace, action, id) WHERE runnable;
 CREATE INDEX requests_review ON requests (workspace, id) WHERE review = 'open';
 CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE ended AND NOT purged;

@@ -60,15 +60,44 @@ JOIN asks a ON a.workspace = %(workspace)s AND a.id = f.id
 ORDER BY r.id DESC;
 
 -- name: due
-SELECT a.body, r.body, r.id FROM requests r
-JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
-WHERE r.workspace = %(workspace)s AND r.due_at <= statement_timestamp() AND r.due_at < '9999-01-01 00:00:00+00'
-ORDER BY r.due_at, r.id LIMIT %(limit)s;
+-- One walk per urgency of what waits for a person, and one of everything else.
+SELECT a.body, r.body, r.id FROM (
+    (
+        SELECT id, due_at FROM requests
+        WHERE workspace = %(workspace)s AND state <> 'pending' AND due_at <= statement_timestamp()
+            AND due_at < '9999-01-01 00:00:00+00'
+        ORDER BY due_at, id LIMIT %(limit)s
+    )
+    UNION ALL
+    SELECT waiting.id, waiting.due_at FROM generate_series(0, 3) wanted (urgency)
+    CROSS JOIN LATERAL (
+        SELECT id, due_at FROM requests
+        WHERE workspace = %(workspace)s AND state = 'pending' AND requests.urgency = wanted.urgency
+            AND due_at <= statement_timestamp()
+        ORDER BY due_at, id LIMIT %(limit)s
+    ) waiting
+    ORDER BY due_at, id LIMIT %(limit)s
+) f
+JOIN requests r ON r.workspace = %(workspace)s AND r.id = f.id
+JOIN asks a ON a.workspace = %(workspace)s AND a.id = f.id
+ORDER BY r.due_at, r.id;
 
 -- name: next_due
-SELECT due_at FROM requests
-WHERE workspace = %(workspace)s AND due_at < '9999-01-01 00:00:00+00'
-ORDER BY due_at LIMIT 1;
+SELECT min(due_at) FROM (
+    (
+        SELECT due_at FROM requests
+        WHERE workspace = %(workspace)s AND state <> 'pending' AND due_at < '9999-01-01 00:00:00+00'
+        ORDER BY due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT waiting.due_at FROM generate_series(0, 3) wanted (urgency)
+    CROSS JOIN LATERAL (
+        SELECT due_at FROM requests
+        WHERE workspace = %(workspace)s AND state = 'pending' AND requests.urgency = wanted.urgency
+            AND due_at < '9999-01-01 00:00:00+00'
+        ORDER BY due_at LIMIT 1
+    ) waiting
+) f;
 
 -- name: runnable
 SELECT a.body, r.body, r.id FROM unnest(%(actions)s::text[]) wanted (action)

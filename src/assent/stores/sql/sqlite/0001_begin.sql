@@ -41,7 +41,8 @@ CREATE INDEX requests_code ON requests (workspace, code);
 CREATE INDEX requests_pending ON requests (workspace, urgency, due_at, id, agent, action) WHERE state = 'pending';
 CREATE INDEX requests_open ON requests (workspace, state, id) WHERE ended = 0 AND state <> 'pending';
 CREATE INDEX requests_ended ON requests (workspace, state, id) WHERE ended = 1;
-CREATE INDEX requests_due ON requests (workspace, due_at, id) WHERE due_at < 9223372036854775807;
+-- What waits for a person is found by its deadline in the index before; this one has the rest.
+CREATE INDEX requests_due ON requests (workspace, due_at, id) WHERE due_at < 9223372036854775807 AND state <> 'pending';
 CREATE INDEX requests_runnable ON requests (workspace, action, id) WHERE runnable = 1;
 CREATE INDEX requests_review ON requests (workspace, id) WHERE review = 'open';
 CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE ended = 1 AND purged = 0;

@@ -56,15 +56,71 @@ JOIN asks a ON a.seq = f.seq
 ORDER BY r.id DESC;
 
 -- name: due
-SELECT a.body, r.body, r.id FROM requests r INDEXED BY requests_due
-JOIN asks a ON a.seq = r.seq
-WHERE r.workspace = :workspace AND r.due_at <= :now AND r.due_at < 9223372036854775807
-ORDER BY r.due_at, r.id LIMIT :limit;
+-- One walk per urgency of what waits for a person, and one of everything else.
+SELECT a.body, r.body, r.id FROM (
+    SELECT * FROM (
+        SELECT seq, due_at, id FROM requests INDEXED BY requests_due
+        WHERE workspace = :workspace AND state <> 'pending' AND due_at <= :now AND due_at < 9223372036854775807
+        ORDER BY due_at, id LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT seq, due_at, id FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 0 AND due_at <= :now
+        ORDER BY due_at, id LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT seq, due_at, id FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 1 AND due_at <= :now
+        ORDER BY due_at, id LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT seq, due_at, id FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 2 AND due_at <= :now
+        ORDER BY due_at, id LIMIT :limit
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT seq, due_at, id FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 3 AND due_at <= :now
+        ORDER BY due_at, id LIMIT :limit
+    )
+    ORDER BY due_at, id LIMIT :limit
+) f
+JOIN requests r ON r.seq = f.seq
+JOIN asks a ON a.seq = f.seq
+ORDER BY r.due_at, r.id;
 
 -- name: next_due
-SELECT due_at FROM requests INDEXED BY requests_due
-WHERE workspace = :workspace AND due_at < 9223372036854775807
-ORDER BY due_at LIMIT 1;
+SELECT min(due_at) FROM (
+    SELECT * FROM (
+        SELECT due_at FROM requests INDEXED BY requests_due
+        WHERE workspace = :workspace AND state <> 'pending' AND due_at < 9223372036854775807
+        ORDER BY due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT due_at FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 0 ORDER BY due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT due_at FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 1 ORDER BY due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT due_at FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 2 ORDER BY due_at LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT due_at FROM requests INDEXED BY requests_pending
+        WHERE workspace = :workspace AND state = 'pending' AND urgency = 3 ORDER BY due_at LIMIT 1
+    )
+) f;
 
 -- name: runnable
 SELECT a.body, r.body, r.id FROM requests r INDEXED BY requests_runnable
