@@ -44,11 +44,17 @@ JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.run = :run AND r.step = :step AND r.run <> '';
 
 -- name: find
--- A range instead of LIKE: it uses the index and takes no wildcards from people.
+-- A range instead of LIKE: it uses the index and takes no wildcards from people. Of very many, some.
 SELECT a.body, r.body, r.id FROM (
-    SELECT seq, id FROM requests WHERE workspace = :workspace AND code >= :prefix AND code < :beyond
+    SELECT * FROM (
+        SELECT seq, id FROM requests WHERE workspace = :workspace AND code >= :prefix AND code < :beyond
+        ORDER BY code LIMIT :limit
+    )
     UNION
-    SELECT seq, id FROM requests WHERE workspace = :workspace AND id >= :prefix AND id < :beyond
+    SELECT * FROM (
+        SELECT seq, id FROM requests WHERE workspace = :workspace AND id >= :prefix AND id < :beyond
+        ORDER BY id DESC LIMIT :limit
+    )
     ORDER BY id DESC LIMIT :limit
 ) f
 JOIN requests r ON r.seq = f.seq
