@@ -33,6 +33,9 @@ class Ear:
             self.unsure = True
         elif version > self.version:
             self.version = version
+        if asyncio._get_running_loop() is self.loop:
+            self.event.set()
+            return
         with suppress(RuntimeError):  # a loop that was closed waits for nothing
             self.loop.call_soon_threadsafe(self.event.set)
 

@@ -32,13 +32,14 @@ def deliver(tickets: Iterable[Ticket]) -> None:
         by_loop.setdefault(ticket.loop, []).append(ticket)
     for loop, settled in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_settle, settled)
+            loop.call_soon_threadsafe(settle, settled)
         except RuntimeError:
             # The loop was closed, so nobody can be waiting on it; what was committed stays committed.
             continue
 
 
-def _settle(tickets: list[Ticket]) -> None:
+def settle(tickets: Iterable[Ticket]) -> None:
+    """The same, on the loop where all of them are awaited."""
     for ticket in tickets:
         if ticket.future.done():
             continue

@@ -16,7 +16,7 @@ _SETTINGS: dict[str, Any] = {"synchronous": 2, "foreign_keys": 1, "trusted_schem
 _JOURNAL_BYTES = 64 << 20
 _CACHED_STATEMENTS = 100
 _CACHE_KIBIBYTES = 32 << 10
-_CHECKPOINT_PAGES = 4000
+CHECKPOINT_PAGES = 4000
 
 
 def open_writer(path: Path, busy_seconds: float) -> apsw.Connection:
@@ -106,7 +106,7 @@ def _set(connection: apsw.Connection, path: Path) -> None:
             connection.pragma(name, wanted)
         connection.pragma("journal_size_limit", _JOURNAL_BYTES)
         connection.pragma("cache_size", -_CACHE_KIBIBYTES)
-        connection.pragma("wal_autocheckpoint", _CHECKPOINT_PAGES)
+        connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         found = {name: connection.pragma(name) for name in (*_SETTINGS, "journal_mode")}
     except apsw.Error as error:
         raise translated(error, path) from None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from assent.core.request import Ask, Request
+from assent.core.request import Request
 from assent.errors import AssentError
 from assent.stores import rows
 from assent.stores.sqlite.connect import fetch, open_reader
@@ -17,8 +17,6 @@ from assent.stores.sqlite.writer import Writer
 from assent.stores.statements import statements
 
 SQL = statements("sqlite")
-_KEPT = 1024
-_ASK_CHARACTERS = 16_384
 
 
 class Missed(Exception):
@@ -29,11 +27,10 @@ class Glance:
     """A connection that is looked through by whoever holds its lock."""
 
     def __init__(self, path: Path, writer: Writer) -> None:
-        self._path, self._writer = path, writer
+        self._path, self._writer, self._asks = path, writer, writer.asks
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._closed = False
-        self._asks: dict[tuple[str, str], Ask] = {}
 
     def request(self, workspace: str, request_id: str) -> Request | None:
         """The request as last committed."""
@@ -64,7 +61,7 @@ class Glance:
 
     def _request(self, workspace: str, request_id: str, connection: apsw.Connection) -> Request | None:
         key = {"workspace": workspace, "id": rows.column(request_id)}
-        known = self._asks.get((workspace, request_id))
+        known = self._asks.get(workspace, request_id)
         if known is not None:
             found = fetch(connection, SQL["read_moving"], key)
             if found and not found[0][1]:
@@ -73,10 +70,7 @@ class Glance:
         if not whole:
             return None
         text, body, _ = whole[0]
-        ask = rows.read_ask(text, request_id)
-        request = rows.read_request(ask, body)
-        if len(text) <= _ASK_CHARACTERS and not request.purged:
-            if len(self._asks) >= _KEPT:
-                del self._asks[next(iter(self._asks))]
-            self._asks[workspace, request_id] = ask
+        request = rows.read_request(rows.read_ask(text, request_id), body)
+        if not request.purged:
+            self._asks.keep(request.ask, text)
         return request

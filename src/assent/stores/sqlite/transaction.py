@@ -2,40 +2,38 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 
 from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
-from assent.core.request import Ask, Request
+from assent.core.request import Request
 from assent.errors import Conflict, DuplicateStep, StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
 from assent.stores.rows import micros
+from assent.stores.sqlite.asks import Asks
 from assent.stores.statements import statements
 
 SQL = statements("sqlite")
 _KEPT = 1024
-_ASK_CHARACTERS = 16_384
 
-T = TypeVar("T")
 Mark = tuple[dict[str, int], bool, int, int]
 
 
 class Transaction:
     """The writer's connection between BEGIN and COMMIT, and what is to be said about it afterwards."""
 
-    def __init__(self, connection: apsw.Connection, clock: Callable[[], datetime]) -> None:
-        self.connection, self.clock = connection, clock
+    def __init__(self, connection: apsw.Connection, clock: Callable[[], datetime], asks: Asks) -> None:
+        self.connection, self.clock, self._asks = connection, clock, asks
         self.news: dict[str, int] = {}
         self.dirty = False
         self.first_entry = self.last_entry = 0
         self._data_version = -1
         self._next_index: dict[str, int] = {}
         self._requests: dict[tuple[str, str], Request] = {}
-        self._asks: dict[tuple[str, str], Ask] = {}
 
     def begin(self) -> None:
         """A new transaction. What is known of the last one holds unless another connection has written since."""
@@ -103,14 +101,13 @@ class Transaction:
         if not found:
             return None
         seq, purged, body = found[0]
-        ask = None if purged else self._asks.get((workspace, request_id))
+        ask = None if purged else self._asks.get(workspace, request_id)
         if ask is None:
             stored = self.fetch("read_ask", {"seq": seq})
             text = stored[0][0] if stored else ""
             ask = rows.read_ask(text, request_id)
-            if len(text) <= _ASK_CHARACTERS and not purged:
-                # An ask never changes, so it need not be read again until it is purged.
-                _keep(self._asks, (workspace, request_id), ask)
+            if not purged:
+                self._asks.keep(ask, text)
         return rows.read_request(ask, body)
 
     def grant(self, workspace: str, grant_id: str) -> Grant | None:
@@ -176,15 +173,17 @@ class Transaction:
         if request.candidate is not request.ask.candidate:
             self.execute("update_action", {name: row[name] for name in ("workspace", "id", "action")})
             self._requests.pop(key, None)
-        elif self._asks.get(key) is request.ask:
+        elif self._asks.get(*key) is request.ask:
             # Made of what was read here and written as it is: reading it again would give the same.
-            _keep(self._requests, key, request)
+            if len(self._requests) >= _KEPT and key not in self._requests:
+                del self._requests[next(iter(self._requests))]
+            self._requests[key] = request
 
     def purge(self, stub: Request) -> None:
         """The request is replaced by what remains of it, its payload overwritten."""
         row = rows.all_columns(stub, micros)
         self.execute("purge_ask", {name: row[name] for name in ("workspace", "id", "title", "ask")})
-        self._asks.pop((stub.workspace, stub.id), None)
+        self._asks.forget(stub.workspace, stub.id)
         self._requests.pop((stub.workspace, stub.id), None)
         self._update(stub)
         self.news[stub.id] = stub.version
@@ -203,10 +202,3 @@ class Transaction:
             )  # fmt: skip
         self.news[f"grant:{grant.id}"] = grant.version
         self.dirty = True
-
-
-def _keep(known: dict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
-    """`value` is known under `key`, at the cost of what has been known longest."""
-    if len(known) >= _KEPT and key not in known:
-        del known[next(iter(known))]
-    known[key] = value

@@ -1,6 +1,7 @@
-"""The one thread that writes: it takes what is queued, commits it in one transaction, and then answers.
+"""The one connection that writes, and the thread that takes what is queued, commits it together, and then answers.
 
-Nobody waits for a group to form. While one transaction syncs, the next group gathers by itself.
+Nobody waits for a group to form. While one transaction syncs, the next group gathers by itself. A change that
+comes alone, to a disk that syncs quickly, is committed on the spot: handing it over would take longer than that.
 """
 
 import threading
@@ -15,15 +16,25 @@ from typing import Any
 import apsw
 
 from assent.errors import AssentError, StoreError
-from assent.stores.handoff import Ticket, deliver
+from assent.stores.handoff import Ticket, deliver, settle
 from assent.stores.recorder import LOSS_WINDOW, Recorder
 from assent.stores.rows import micros
-from assent.stores.sqlite.connect import open_writer, translated
+from assent.stores.sqlite.asks import Asks
+from assent.stores.sqlite.connect import CHECKPOINT_PAGES, open_writer, translated
 from assent.stores.sqlite.transaction import Transaction
 from assent.stores.sqlite.wake import WakeFile
 
 GROUP = 256
 """The most changes that share one transaction."""
+
+QUICK = 0.005
+"""A commit that takes longer than this many seconds is not made on an event loop again for a while."""
+
+PAUSE = 1.0
+"""So many seconds: what slow commits can take of an event loop is one of them in this time."""
+
+_CROWD = (None,) * 4
+"""So many others about to run on a loop, or a loop that does not say: commits may be worth sharing."""
 
 Work = Callable[[Transaction], Any]
 """What one caller wants done inside a transaction. It may be done twice, if another in its group fails half-way."""
@@ -46,6 +57,11 @@ class Writer:
         committed: Callable[[Transaction], None],
     ) -> None:
         self._path, self._busy_seconds, self._clock, self._committed = path, busy_seconds, clock, committed
+        self.asks = Asks()
+        self._writing = threading.Lock()
+        """Held by whoever uses the connection."""
+        self._spot_from = 0.0
+        self._checkpoint_due = False
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._recorder = Recorder(lambda: self._queue.put(None), micros, str(path))
         self.record = self._recorder.record
@@ -61,6 +77,8 @@ class Writer:
     def submit(self, work: Work) -> Ticket:
         """`work` will run inside a transaction; the ticket is settled after the commit."""
         ticket = Ticket()
+        if self._is_alone(ticket) and self._done_here(work, ticket):
+            return ticket
         self._queue.put((work, ticket))
         # The thread sets `failure` before it answers for the last time; who comes after that answers itself.
         if self.failure is not None:
@@ -75,6 +93,8 @@ class Writer:
     def _run(self) -> None:
         try:
             self._connection = open_writer(self._path, self._busy_seconds)
+            self._connection.set_wal_hook(self._written_ahead)
+            self._transaction = Transaction(self._connection, self._clock, self.asks)
             self.wake = WakeFile(self._path)
         except AssentError as error:
             self.failure = error
@@ -84,11 +104,15 @@ class Writer:
         if self.failure is not None:
             self._refuse_all(self.failure)
             return
-        self._transaction = Transaction(self._connection, self._clock)
         while not (self._stopping and self._queue.empty()):
             jobs = self._gather()
-            if jobs or self._must_flush():
-                self._commit_group(jobs)
+            with self._writing:
+                if jobs or self._must_flush():
+                    self._commit_group(jobs)
+                if self._checkpoint_due:
+                    self._checkpoint()
+        # Whoever commits on the spot finds this taken from now on.
+        self._writing.acquire()
         if self._recorder:
             self._commit_group([])
         self.wake.close()
@@ -120,13 +144,65 @@ class Writer:
         return self._recorder.is_full or self._stopping or time.monotonic() >= self._flush_at
 
     def _commit_group(self, jobs: list[Job]) -> None:
-        """Each job's change is committed, or its own error known; a failed commit is everybody's error."""
+        """Each job's change is committed and answered, or its own error known; a failed commit is everybody's error."""
         jobs = [job for job in jobs if not job[1].abandoned]
+        self._write_or_fail(jobs, self._begin)
+        deliver(ticket for _, ticket in jobs)
+        self._announce()
+
+    def _is_alone(self, ticket: Ticket) -> bool:
+        """Nobody else is about to write, here or on this loop, with whom a commit could be shared; syncing is quick."""
+        return (
+            len(getattr(ticket.loop, "_ready", _CROWD)) < len(_CROWD)
+            and self._queue.empty()
+            and not self._recorder
+            and self.ready.is_set()
+            and time.monotonic() >= self._spot_from
+        )
+
+    def _done_here(self, work: Work, ticket: Ticket) -> bool:
+        """The job is done and committed on this thread, unless that would mean waiting for another writer."""
+        if not self._writing.acquire(blocking=False):
+            return False
+        try:
+            if self.failure is not None or not self._begun_at_once():
+                return False
+            start = time.monotonic()
+            self._write_or_fail([(work, ticket)], lambda: None)
+            if (end := time.monotonic()) - start > QUICK:
+                self._spot_from = end + PAUSE
+            if self._checkpoint_due:
+                self._queue.put(None)
+            settle((ticket,))
+            self._announce()
+        finally:
+            self._writing.release()
+        return True
+
+    def _begun_at_once(self) -> bool:
+        """A transaction has begun; false if another process writes just now."""
+        connection = self._connection
+        connection.set_busy_timeout(0)
+        try:
+            self._begin()
+        except apsw.Error:
+            return False
+        finally:
+            connection.set_busy_timeout(int(self._busy_seconds * 1000))
+        return True
+
+    def _begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def _write_or_fail(self, jobs: list[Job], begin: Callable[[], None]) -> None:
+        """Each ticket has its answer: the value of a committed change, or why there is none."""
         try:
             try:
+                begin()
                 self._write_group(jobs, self._do)
             except _HalfWrittenError:
                 self._undo()
+                self._begin()
                 self._write_group(jobs, self._do_apart)
         except Exception as error:  # noqa: BLE001  the thread must survive, and everyone must get an answer
             self._undo()
@@ -134,24 +210,35 @@ class Writer:
             failure.__cause__ = error
             for _, ticket in jobs:
                 ticket.value, ticket.error = None, failure
+        except BaseException:
+            # Interrupted, on the main thread.
+            self._undo()
+            raise
         self._flush_at = time.monotonic() + LOSS_WINDOW if self._recorder else None
-        deliver(ticket for _, ticket in jobs)
-        self._announce()
 
     def _write_group(self, jobs: list[Job], do: Callable[[Work, Ticket], None]) -> None:
-        """What was recorded and every job, in one transaction."""
-        transaction, connection = self._transaction, self._connection
+        """What was recorded and every job, in the transaction that has begun."""
+        transaction = self._transaction
         recorded = self._recorder.take()
-        connection.execute("BEGIN IMMEDIATE")
         transaction.begin()
         for row in recorded:
             transaction.append_row(row)
         for work, ticket in jobs:
             ticket.value = ticket.error = None
             do(work, ticket)
-        connection.execute("COMMIT")
+        self._connection.execute("COMMIT")
         transaction.committed()
         self._recorder.written(len(recorded))
+
+    def _written_ahead(self, _: apsw.Connection, __: str, pages: int) -> int:
+        """After each commit: a long write-ahead log is worked into the file by the thread, not by a loop."""
+        self._checkpoint_due = pages >= CHECKPOINT_PAGES
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        self._checkpoint_due = False
+        with suppress(apsw.Error):  # nothing depends on it; the next commit says again that it is due
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _do(self, work: Work, ticket: Ticket) -> None:
         """The job is done, without a savepoint: most that fail have written nothing yet, so nothing is to be undone."""

@@ -1,0 +1,138 @@
+"""When a change is committed on the spot, and when it is left to the writer's thread."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from assent.core.change import Change
+from assent.ports import View
+from assent.stores.sqlite import SqliteStore, writer
+from assent.testing.store_values import WORKSPACE, asked, inserted, pending
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "a.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+class Where:
+    """Steps that note on which thread they were taken."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def step(self, number: int) -> "Step":
+        return Step(self, number)
+
+    @property
+    def here(self) -> list[bool]:
+        return [thread == threading.get_ident() for thread in self.threads]
+
+
+class Step:
+    def __init__(self, where: Where, number: int) -> None:
+        self._where, self._insert = where, inserted(pending(asked(number)))
+
+    def __call__(self, view: View) -> Change | None:
+        self._where.threads.append(threading.get_ident())
+        return self._insert(view)
+
+
+async def test_a_change_that_comes_alone_is_committed_on_the_spot(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    where = Where()
+    for number in range(3):
+        await store.transact(WORKSPACE, None, where.step(number))
+    assert where.here == [True] * 3
+
+
+async def test_changes_that_come_together_share_a_commit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    where = Where()
+    await asyncio.gather(*(store.transact(WORKSPACE, None, where.step(number)) for number in range(20)))
+    assert where.here.count(True) <= len(writer._CROWD)
+
+
+async def test_after_a_slow_commit_the_loop_is_spared(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "QUICK", 0.0)
+    monkeypatch.setattr(writer, "PAUSE", 60.0)
+    where = Where()
+    for number in range(3):
+        await store.transact(WORKSPACE, None, where.step(number))
+    assert where.here == [True, False, False]
+
+
+async def test_a_lock_held_elsewhere_is_not_waited_for_on_the_loop(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    other = apsw.Connection(str(tmp_path / "a.db"))
+    other.execute("BEGIN IMMEDIATE")
+    where = Where()
+    asking = asyncio.create_task(store.transact(WORKSPACE, None, where.step(0)))
+    # The loop is free to do this although the change waits.
+    await asyncio.sleep(0)
+    assert not asking.done()
+    other.execute("ROLLBACK")
+    await asking
+    assert where.here == [False]
+    other.close()
+
+
+async def test_an_interrupt_during_a_commit_leaves_nothing_half_done(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    current = store._writer
+    assert current is not None
+    committed = writer.Writer._write_group
+
+    def interrupted(self: writer.Writer, jobs: list[writer.Job], do: object) -> None:
+        jobs[0][0](self._transaction)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer.Writer, "_write_group", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        current.submit(lambda transaction: transaction.transact(WORKSPACE, None, inserted(pending(asked(1))), ()))
+    monkeypatch.setattr(writer.Writer, "_write_group", committed)
+    await store.transact(WORKSPACE, None, inserted(pending(asked(2))))
+    assert await store.request(WORKSPACE, asked(1).id) is None
+    assert await store.request(WORKSPACE, asked(2).id) is not None
+
+
+def test_a_long_log_is_worked_into_the_file_by_the_thread(tmp_path: Path) -> None:
+    """In a process of its own: a reader left open by another test would keep the log long."""
+    script = """
+import asyncio, sys, pathlib
+from assent.stores.sqlite import SqliteStore, writer
+from assent.testing.store_values import WORKSPACE, asked, inserted, pending
+writer.CHECKPOINT_PAGES = 40
+writer.QUICK = 60.0
+
+async def main():
+    path = pathlib.Path(sys.argv[1])
+    store = SqliteStore(path)
+    await store.open()
+    for number in range(300):
+        await store.transact(WORKSPACE, None, inserted(pending(asked(number))))
+    print(path.with_name("a.db-wal").stat().st_size // 4096)
+    await store.close()
+
+asyncio.run(main())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a.db")], check=True, capture_output=True, text=True
+    )
+    # Three hundred commits write well over a thousand pages; begun anew at every checkpoint, the log stays short.
+    assert int(ran.stdout) < 600
