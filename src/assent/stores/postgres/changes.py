@@ -6,6 +6,8 @@ where grants are used, locks are taken.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 
 import psycopg
 
@@ -14,11 +16,12 @@ from assent.core.request import Request
 from assent.errors import Conflict, DuplicateStep
 from assent.ports import View
 from assent.stores import rows
+from assent.stores.handoff import Ticket
 from assent.stores.hands import Hands
 from assent.stores.postgres.connect import Connector, Interrupted, Link, unknown
 from assent.stores.postgres.locked import Attempt, make
 from assent.stores.postgres.writers import Writers
-from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, guard_of, news_of
+from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, Write, change_write, guard_of, news_of
 
 TRIES = 3
 """How often a change is tried without locks."""
@@ -30,6 +33,15 @@ class NeedsLocks(Exception):
 
 class Outdated(Exception):
     """What was seen is not what there is, or may not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A change made of a view, and the statement that commits it."""
+
+    change: Change
+    view: View
+    write: Write
 
 
 class Changes:
@@ -66,45 +78,56 @@ class Changes:
             except Outdated:
                 pass
         for _ in range(TRIES):
-            view: View = await self._hands.submit(lambda link: look(attempt, link)).future
             try:
+                if self._writers.idle:
+                    return await self._at_once(attempt)
+                view: View = await self._hands.submit(lambda link: look(attempt, link)).future
                 return await self._committed(attempt, view, trusted=True)
             except Outdated:
                 continue
         raise NeedsLocks
 
     async def _committed(self, attempt: Attempt, view: View, *, trusted: bool) -> Change | None:
-        """The change that the step makes of `view`, if that is still how things are.
+        """The change that the step makes of `view`, if that is still how things are."""
+        made = prepared(attempt, view, trusted=trusted)
+        if made is None:
+            return None
+        ticket = self._writers.submit(made.write)
+        with suppress(Exception):
+            await ticket.future
+        return await self._effect(attempt, made, ticket)
 
-        The statement takes effect only on the version that was seen, and only if no deadline lies between the
-        view's clock and the database's. What a step refuses on a view that was not read just now may be out of
-        date, so such a refusal is never believed.
-        """
-        try:
-            change = attempt.step(view)
-        except BaseException:
-            if trusted:
-                raise
-            raise Outdated from None
-        if change is None:
-            if trusted:
-                return None
-            raise Outdated
-        if change.grants:
-            raise NeedsLocks
-        guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
-        write = change_write(attempt.workspace, change, guard)
-        attempt.made = change
-        try:
-            effect: bool = await self._writers.submit(write).future
-        except Interrupted:
-            if change.request is None:
-                raise unknown(self._connector.where) from None
-            attempt.lost[write.token] = change
-            raise NeedsLocks from None
-        except psycopg.errors.UniqueViolation:
-            raise await self._taken(attempt) from None
-        if not effect:
+    async def _at_once(self, attempt: Attempt) -> Change | None:
+        """The same with looking before it, all on one thread: where nobody shares the commit, the quickest way."""
+        ticket = Ticket()
+
+        def errand(link: Link) -> Made | None:
+            made = prepared(attempt, look(attempt, link), trusted=True)
+            if made is not None:
+                made.write.ticket = ticket
+                if news := self._writers.commit(link, [made.write]):
+                    self._tell(news)
+            return made
+
+        made: Made | None = await self._hands.submit(errand).future
+        return None if made is None else await self._effect(attempt, made, ticket)
+
+    async def _effect(self, attempt: Attempt, made: Made, ticket: Ticket) -> Change:
+        """The change, if the statement took effect."""
+        change, view = made.change, made.view
+        match ticket.error:
+            case None:
+                pass
+            case Interrupted():
+                if change.request is None:
+                    raise unknown(self._connector.where)
+                attempt.lost[made.write.token] = change
+                raise NeedsLocks
+            case psycopg.errors.UniqueViolation():
+                raise await self._taken(attempt)
+            case error:
+                raise error
+        if not ticket.value:
             # A change that no view can lead to is refused for good where the row is locked.
             raise Outdated if change.request is not None and view.request is not None else NeedsLocks
         return change
@@ -128,6 +151,30 @@ class Changes:
             f"this step of this run has request {first.code} already; wait for that one",
             request_id=first.id, code=first.code, state=str(first.state),
         )  # fmt: skip
+
+
+def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
+    """What the step makes of `view`, ready to be committed if that is still how things are.
+
+    The statement takes effect only on the version that was seen, and only if no deadline lies between the view's
+    clock and the database's. What a step refuses on a view that was not read just now may be out of date, so such
+    a refusal is never believed.
+    """
+    try:
+        change = attempt.step(view)
+    except BaseException:
+        if trusted:
+            raise
+        raise Outdated from None
+    if change is None:
+        if trusted:
+            return None
+        raise Outdated
+    if change.grants:
+        raise NeedsLocks
+    guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
+    attempt.made = change
+    return Made(change, view, change_write(attempt.workspace, change, guard))
 
 
 def look(attempt: Attempt, link: Link) -> View:

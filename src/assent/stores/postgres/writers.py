@@ -28,9 +28,16 @@ class Writers:
         self._connector, self._committed = connector, committed
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         self._failure: StoreError | None = None
+        self._committing = 0
+        """How many groups are on their way, about: threads may change it at once."""
         self._threads = [threading.Thread(target=self._run, name="assent-writer", daemon=True) for _ in range(count)]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def idle(self) -> bool:
+        """Nobody commits, so there is nobody to share a commit with. A hint: it may change at any moment."""
+        return self._committing == 0 and self._queue.empty()
 
     def submit(self, write: Write) -> Ticket:
         """The ticket is settled with whether the write took effect."""
@@ -61,7 +68,9 @@ class Writers:
                     else:
                         group.append(write)
             group = [write for write in group if write.ticket is None or not write.ticket.abandoned]
-            news = self._commit_all(link, group)
+            self._committing += 1
+            news = self.commit(link, group)
+            self._committing -= 1
             deliver(write.ticket for write in group if write.ticket is not None)
             if news:
                 self._committed(news)
@@ -72,8 +81,8 @@ class Writers:
         self._refuse_all(self._failure)
         link.drop()
 
-    def _commit_all(self, link: Link, group: list[Write]) -> dict[str, int]:
-        """What took effect; every ticket knows about its own."""
+    def commit(self, link: Link, group: list[Write]) -> dict[str, int]:
+        """What took effect; every ticket knows about its own. For any thread that has a connection."""
         try:
             return self._commit(link, group)
         except Exception as error:  # noqa: BLE001  the thread must survive, and everyone must get an answer
@@ -98,7 +107,7 @@ class Writers:
                 _fail(group, _of(error, self._connector.where))
                 return {}
             # One of them was refused, and with it all were rolled back; singly, the others go through.
-            return {key: version for write in group for key, version in self._commit_all(link, [write]).items()}
+            return {key: version for write in group for key, version in self.commit(link, [write]).items()}
         self._connector.clock.learn(clock, sent)
         news: dict[str, int] = {}
         for write, effect in zip(group, done, strict=True):
