@@ -11,6 +11,7 @@ import pytest
 
 import assent
 from assent.core.request import State
+from assent.errors import InvalidDecision
 from assent.ports import Filter
 
 
@@ -92,3 +93,47 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
     ]
     found = [(place, needle) for place, text in places.items() for needle in needles if needle in text]
     assert found == []
+
+
+async def test_a_number_in_a_field_for_secrets_and_a_secret_in_a_name_are_sealed_too(house):
+    token = "AKIA" + "ABCDEFGH12345678"
+    ran = []
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def charge(pin: int, headers: dict[str, str], cents: int) -> dict[str, int]:
+        ran.append((pin, headers))
+        return {"otp": 778812, "cents": cents}
+
+    with pytest.raises(assent.Parked) as parked:
+        await charge(4711, {token: "yes"}, 5)
+    request = await house.desk.store.request("default", parked.value.request_id)
+    assert "4711" not in request.candidate.args_text
+    assert token not in repr(request)
+    # Changing something else leaves what stands for the secrets as it is.
+    args = {**(await house.inbox.brief(request.id)).args, "cents": 6}
+    await house.inbox.modify(house.me, request.id, args, confirm="charge 0.06")
+    await house.gate.resume(request.id)
+    assert ran == [(4711, {token: "yes"})]
+    done = await house.desk.store.request("default", request.id)
+    assert "778812" not in done.result_text
+    assert '"cents":6' in done.result_text
+
+
+async def test_a_secret_that_a_person_types_is_struck_out_or_refused(house):
+    token = "AKIA" + "ABCDEFGH12345678"
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def send_note(text: str) -> None: ...
+
+    with pytest.raises(assent.Parked) as parked:
+        await send_note("hello")
+    with pytest.raises(InvalidDecision, match="looks like a secret"):
+        await house.inbox.modify(house.me, parked.value.request_id, {"text": f"use {token}"})
+    await house.inbox.deny(house.me, parked.value.request_id, f"use {token} instead")
+    denied = await house.desk.store.request("default", parked.value.request_id)
+    assert denied.reason == "use ⟨secret struck out, 20 characters⟩ instead"
+    assert not any(token in each.text for each in await house.desk.store.entries("default"))
+    with pytest.raises(assent.Parked) as asked:
+        await house.gate.ask("Which key?", patience=0)
+    with pytest.raises(InvalidDecision, match="looks like a secret"):
+        await house.inbox.answer(house.me, asked.value.request_id, token)

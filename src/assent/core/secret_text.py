@@ -61,6 +61,11 @@ def _is_plain_prose(text: str) -> bool:
     return True
 
 
+def is_secret_name(name: str) -> bool:
+    """A field of this name carries secrets, whatever they look like."""
+    return name.replace("_", "").replace("-", "").lower() in SECRET_KEYS
+
+
 def is_secret_key(key: str, value: str) -> bool:
     """A field called `key` is one that carries secrets, and `value` is not empty."""
     plain = key.replace("_", "").replace("-", "").lower()
@@ -77,7 +82,10 @@ def secrets_in(args: Mapping[str, Json]) -> tuple[Path, ...]:
 
 
 def secret_texts(args: Mapping[str, Json]) -> tuple[str, ...]:
-    """The secrets themselves, longest first: the whole value of a field made for one, else only what has its shape."""
+    """The secrets themselves, longest first: the whole value of a field made for one, else only what has its shape.
+
+    Names of fields are looked at too. A number in a field made for secrets is not text, and not among these.
+    """
     found: set[str] = set()
     for _trail, key, text in _strings(args):
         if is_secret_key(key, text):
@@ -94,9 +102,19 @@ def _strings(args: Mapping[str, Json]) -> Iterator[tuple["_Trail", str, str]]:
         if isinstance(value, str):
             yield trail, key, value
         elif isinstance(value, Mapping):
-            waiting.extend(((trail, name), str(name), inner) for name, inner in value.items())
+            for name, inner in value.items():
+                waiting.append(((trail, name), str(name), inner))
+                if len(name) >= _SHORTEST:
+                    waiting.append(((trail, name), "", name))
         elif isinstance(value, list | tuple):
             waiting.extend(((trail, index), key, inner) for index, inner in enumerate(value))
+
+
+def without_secrets(text: str) -> str:
+    """`text`, as people and logs may see it, with everything shaped like a secret struck out."""
+    if not holds_secret(text):
+        return text
+    return _SHAPES.sub(lambda shape: f"⟨secret struck out, {len(shape[0])} characters⟩", text)
 
 
 def _path(trail: "_Trail") -> Path:

@@ -1,6 +1,6 @@
 """The reviewer's side: what waits, what it is, and what people say about it. Identity comes from the edge."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -32,6 +32,7 @@ from assent.core.decision import (
     Seen,
 )
 from assent.core.request import Kind, Request, State
+from assent.core.secret_text import secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
 from assent.engine.tool import tool
 from assent.errors import AlreadyDecided, InvalidDecision, NotAllowed, NotFound
@@ -84,47 +85,55 @@ class Inbox:
 
     async def approve(self, by: Principal, request_id: str, *, note: str = "", **shown: str) -> Request:
         """Approved by this person, on what they saw; runs once enough people have."""
-        return await self._decide(by, request_id, lambda _: Approve(note), shown)
+        return await self._decide(by, request_id, lambda _: Approve(without_secrets(note)), shown)
 
     async def deny(self, by: Principal, request_id: str, reason: str, *, stop: bool = False, **shown: str) -> Request:
         """Denied, with the reason that the agent is told."""
-        return await self._decide(by, request_id, lambda _: Deny(reason, stop), shown)
+        return await self._decide(by, request_id, lambda _: Deny(without_secrets(reason), stop), shown)
 
     async def revise(self, by: Principal, request_id: str, instructions: str, **shown: str) -> Request:
         """Sent back with instructions for another draft."""
-        return await self._decide(by, request_id, lambda _: Revise(instructions), shown)
+        return await self._decide(by, request_id, lambda _: Revise(without_secrets(instructions)), shown)
 
     async def modify(
         self, by: Principal, request_id: str, args: Mapping[str, Json], *, note: str = "", **shown: str
     ) -> Request:
         """Approved with these arguments instead, judged anew; what became riskier waits for who may allow it."""
+        note = without_secrets(note)
         return await self._decide(by, request_id, lambda request: Modify(self.changed(request, args), note), shown)
 
     async def choose(self, by: Principal, request_id: str, option: int, *, note: str = "", **shown: str) -> Request:
         """The option with this number (from 0) is taken; its exact bytes are judged anew."""
+        note = without_secrets(note)
         return await self._decide(by, request_id, lambda request: self._choice(request, option, note), shown)
 
     async def answer(self, by: Principal, request_id: str, value: Json, *, note: str = "", **shown: str) -> Request:
         """The question is answered."""
+        note = without_secrets(note)
         return await self._decide(by, request_id, lambda request: _answered(request, value, note), shown)
 
     async def undo(self, by: Principal, request_id: str, reason: str = "") -> Request:
         """Whoever has the function takes it back."""
-        return await self._person(by, request_id, AskUndo(by.name, reason))
+        return await self._person(by, request_id, AskUndo(by.name, without_secrets(reason)))
 
     async def reconcile(self, by: Principal, request_id: str, finding: Finding, note: str = "") -> Request:
         """An unknown outcome is settled by somebody who looked."""
-        return await self._person(by, request_id, Reconcile(finding, by.name, note))
+        return await self._person(by, request_id, Reconcile(finding, by.name, without_secrets(note)))
 
     async def review(self, by: Principal, request_id: str, opinion: Opinion, note: str = "") -> Request:
         """Somebody looked at what already ran."""
-        return await self._person(by, request_id, Reviewed(opinion, by.name, note))
+        return await self._person(by, request_id, Reviewed(opinion, by.name, without_secrets(note)))
 
     def changed(self, request: Request, args: Mapping[str, Json]) -> Candidate:
         """What would run with these arguments: checked against the schema, classified and judged again."""
         before = request.candidate
         plain = {**_defaults(before.action.schema), **restore(canonical(args))}
-        _fits(plain, before.action.schema, "arguments")
+        if new := {*secret_texts(plain)} - {*secret_texts(before.action.args)}:
+            raise InvalidDecision(
+                f"the new arguments contain what looks like a secret ({len(next(iter(new)))} characters), and what is "
+                "typed here is stored as it is; deny it and have the agent propose it with the secret it should use"
+            )
+        _fits(plain, before.action.schema, "arguments", request.sealed)
         return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
 
     def _choice(self, request: Request, option: int, note: str) -> Choose:
@@ -248,6 +257,8 @@ def _answered(request: Request, value: Json, note: str) -> Answer:
     if request.ask.kind is not Kind.QUESTION or question is None:
         raise InvalidDecision(f"request {request.code} asks for leave to act; approve or deny it")
     plain = restore(canonical(value))
+    if secret_texts({"answer": plain}):
+        raise InvalidDecision("the answer contains what looks like a secret, and answers are stored as they are")
     if question.choices and plain not in question.choices:
         raise InvalidDecision(f"choose one of: {', '.join(question.choices)}")
     _fits(plain, question.schema, "the answer")
@@ -260,12 +271,16 @@ def _defaults(schema: Mapping[str, Json] | None) -> dict[str, Json]:
     return {name: each["default"] for name, each in properties.items() if isinstance(each, dict) and "default" in each}
 
 
-def _fits(value: Json, schema: Mapping[str, Json] | None, what: str) -> None:
-    """`value` fits the schema; the error names places, never values."""
+def _fits(value: Json, schema: Mapping[str, Json] | None, what: str, sealed: Container[str] = ()) -> None:
+    """`value` fits the schema; the error names places, never values. What stands for a secret is not checked."""
     if schema is None:
         return
     try:
-        problems = list(Draft202012Validator(dict(schema)).iter_errors(value))
+        problems = [
+            problem
+            for problem in Draft202012Validator(dict(schema)).iter_errors(value)
+            if not (isinstance(problem.instance, str) and problem.instance in sealed)
+        ]
     except SchemaError:
         raise InvalidDecision(f"{what} cannot be checked: the action's own schema is broken; deny it") from None
     if problems:
