@@ -25,12 +25,16 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def stamped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, noting when it was called."""
+def stamped(function: Callable[..., Any], *, after: bool = False) -> Callable[..., Any]:
+    """`function`, noting when it was called, or when it returned."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        _stamps.append(now())
-        return function(*args, **kwargs)
+        if not after:
+            _stamps.append(now())
+        answer = function(*args, **kwargs)
+        if after:
+            _stamps.append(now())
+        return answer
 
     return call
 
@@ -116,7 +120,8 @@ def watch_commits() -> None:
     from assent.stores.sqlite import writer
 
     writer.deliver = stamped(writer.deliver)  # type: ignore[attr-defined]
-    writers.deliver = stamped(writers.deliver)  # type: ignore[attr-defined]
+    writer.settle = stamped(writer.settle)  # type: ignore[attr-defined]
+    writers.Writers.commit = stamped(writers.Writers.commit, after=True)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

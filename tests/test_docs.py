@@ -56,7 +56,7 @@ class Reviewer(threading.Thread):
         await table.store.close()
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", list(blocks("python")))
 def test_every_python_block_runs(code, tmp_path, assent_home):
     reviewer = Reviewer(tmp_path / "assent.db")
     reviewer.start()
@@ -72,12 +72,12 @@ def test_every_python_block_runs(code, tmp_path, assent_home):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("text", blocks("yaml"))
+@pytest.mark.parametrize("text", list(blocks("yaml")))
 def test_every_yaml_block_is_a_policy_that_loads(text):
     load_policy(text)
 
 
-@pytest.mark.parametrize("text", blocks("sh", "console", "shell"))
+@pytest.mark.parametrize("text", list(blocks("sh", "console", "shell")))
 def test_every_make_target_exists(text):
     """The `assent` lines of these blocks are run by the tests of the terminal's page."""
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.core import TyperGroup
 
 from assent.cli import app as whole
 from assent.cli import outcome
-from tests.cli.terminal import Agent, Assent, spawned
+from tests.cli.terminal import COMMAND, Agent, Assent, spawned
 
 DOCS = Path(__file__).parents[2] / "docs" / "terminal.md"
 
@@ -110,3 +111,21 @@ def test_a_reader_that_has_seen_enough_is_no_error(agent: Agent) -> None:
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("pending > /dev/full", 1, "the output cannot be written: No space left on device"),
+        ("pending --json > /dev/full", 1, "the output cannot be written: No space left on device"),
+        ("pending <&- >&-", 0, ""),
+        ("modify {code} --edit <&-", 1, "--edit asks the person at the terminal"),
+        ("deny {code} <&-", 1, "a denial needs a reason"),
+    ],
+)
+def test_streams_that_are_full_or_closed_end_in_one_line(agent: Agent, command: str, code: int, said: str) -> None:
+    request = agent.asks()
+    line = f"{shlex.join(COMMAND)} {command.format(code=request.code)}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert done.stderr.count("\n") == (1 if said else 0)

@@ -97,7 +97,12 @@ def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladde
     told = assent("policy", "explain", "assent.yaml", *args, "--json").json
     assert (told["gate"], told["rule"], told["next_rule"]) == ("hard", "bulk delete", "every delete")
     assert [rule["match"] for rule in told["rules"]] == ["chose", "would match, but a rule before it chose"]
-    assert "--args must be" in assent("policy", "explain", "assent.yaml", "--action", "x", "--args", "[", code=1).err
+    for wrong, said in (
+        ("[", "--args is not JSON"),
+        ("[]", "must be a JSON object"),
+        ('{"a":1,"a":2}', "names 'a' twice"),
+    ):
+        assert said in assent("policy", "explain", "assent.yaml", "--action", "x", "--args", wrong, code=1).err
 
 
 def test_explain_without_a_file_uses_the_active_policy_and_its_grants(assent: Assent, agent: Agent, file: Path) -> None:

@@ -6,7 +6,9 @@ needs none of them.
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -15,7 +17,7 @@ from typer.main import get_command
 
 from assent import __version__
 from assent.cli.given import Given
-from assent.cli.outcome import INTERRUPTED, broken, failed, is_debugging, misused, tell
+from assent.cli.outcome import INTERRUPTED, broken, failed, is_debugging, misused, tell, unwritable
 from assent.errors import AssentError
 
 
@@ -118,6 +120,7 @@ def top(
 def run(args: list[str]) -> int:
     """The exit code of the command in `args`, every error told in one line."""
     as_json = "--json" in args
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal or pipe that cannot take a character gets its escape instead of a crash.
@@ -138,12 +141,34 @@ def run(args: list[str]) -> int:
         return 1
     except BrokenPipeError:
         # Whoever read our output has seen enough (`| head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as problem:
+        if is_debugging():
+            raise
+        code = unwritable(problem, as_json=as_json)
+        _drop_output()
+        return code
     except Exception as problem:
         if is_debugging():
             raise
         return broken(problem, as_json=as_json)
     return code if isinstance(code, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """A command started without standard streams (`<&-`) finds empty ones, instead of none."""
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115  for as long as the process lives
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """What is still in the buffer goes nowhere, since it can go nowhere else; the interpreter would try at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

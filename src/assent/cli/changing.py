@@ -1,6 +1,5 @@
 """Other arguments instead: read from `--set` and `--args` or from an editor, checked, and shown as a difference."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -17,6 +16,7 @@ from assent.cli.plain import as_json as written
 from assent.cli.plain import one_line
 from assent.cli.print import block, say, section
 from assent.cli.session import can_ask
+from assent.cli.typed_json import mapping, parsed
 from assent.core.action import Json
 from assent.core.advance import phrase
 from assent.core.briefing import Briefing, Difference
@@ -24,7 +24,7 @@ from assent.core.decision import Candidate
 from assent.core.request import Question, Request
 from assent.core.verdict import GateKind
 from assent.engine.inbox import Inbox
-from assent.errors import AssentError, ConfirmationNeeded, InvalidDecision
+from assent.errors import AssentError, ConfirmationNeeded, InvalidArguments, InvalidDecision
 
 _GUIDE = """\
 # Request {code}: change the arguments below, save, and leave the editor.
@@ -39,7 +39,7 @@ def arguments(
     if edit:
         return edited(inbox, request, card)
     if text:
-        return _mapping(text, "--args")
+        return mapping(text, "--args")
     changed = dict(card.args)
     for each in sets:
         name, equals, value = each.partition("=")
@@ -53,6 +53,8 @@ def arguments(
 
 def edited(inbox: Inbox, request: Request, card: Briefing) -> dict[str, Json]:
     """The arguments as somebody left them in their editor; it is opened again while they cannot be used."""
+    if not can_ask(as_json=False):
+        raise InvalidDecision("--edit asks the person at the terminal; a script uses --set or --args")
     complaint, text = "", written(dict(card.args), indent=2)
     while True:
         told = "".join(f"# {line}\n" for line in complaint.splitlines())
@@ -60,7 +62,7 @@ def edited(inbox: Inbox, request: Request, card: Briefing) -> dict[str, Json]:
         if not text.strip():
             raise typer.Abort
         try:
-            changed = _mapping(text, "what you saved")
+            changed = mapping(text, "what you saved")
             if changed != card.args:
                 inbox.changed(request, changed)
         except AssentError as problem:
@@ -91,8 +93,6 @@ def agreed(
     if wanted and not confirm:
         return _typed(wanted, as_json=as_json)
     if asks:
-        if not can_ask(as_json=as_json):
-            raise InvalidDecision("--edit asks the person at the terminal; a script uses --set or --args")
         asking.agreed("modify", _judged(instead))
     return confirm
 
@@ -100,7 +100,7 @@ def agreed(
 def an_answer(question: Question | None, text: str, json_text: str) -> Json:
     """The answer to `question`: a value, one of the choices, or the choice with this number."""
     if json_text:
-        return _parsed(json_text, "--json-value")
+        return parsed(json_text, "--json-value")
     if not text:
         raise InvalidDecision('an answer is needed: assent answer ID "…"')
     if question is None or text in question.choices:
@@ -108,7 +108,7 @@ def an_answer(question: Question | None, text: str, json_text: str) -> Json:
     if question.choices:
         return question.choices[int(text) - 1] if text.isdecimal() and 0 < int(text) <= len(question.choices) else text
     kind = (question.schema or {}).get("type")
-    return text if kind in (None, "string") else _parsed(text, "the answer")
+    return text if kind in (None, "string") else parsed(text, "the answer")
 
 
 def _show_difference(card: Briefing, changed: Mapping[str, Json]) -> None:
@@ -174,30 +174,8 @@ def _value(card: Briefing, name: str, text: str) -> Json:
     if kind == "string" or (kind is None and isinstance(card.args.get(name), str)):
         return text
     try:
-        return _parsed(text, name)
-    except InvalidDecision:
+        return parsed(text, name)
+    except InvalidArguments:
         if kind is None:
             return text
         raise
-
-
-def _mapping(text: str, where: str) -> dict[str, Json]:
-    value = _parsed(text, where)
-    if not isinstance(value, dict):
-        raise InvalidDecision(f"{where} must be a JSON object, with a name for every argument")
-    return value
-
-
-def _parsed(text: str, where: str) -> Json:
-    try:
-        return json.loads(text, parse_constant=_refused)
-    except json.JSONDecodeError as problem:
-        raise InvalidDecision(
-            f"{where} is not JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}"
-        ) from None
-    except (ValueError, RecursionError):
-        raise InvalidDecision(f"{where} holds what JSON cannot carry") from None
-
-
-def _refused(name: str) -> None:
-    raise ValueError(name)

@@ -1,6 +1,5 @@
 """A call that nobody made yet, judged by a policy and explained."""
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,13 +8,13 @@ from rich.text import Text
 
 from assent.cli.plain import print_json
 from assent.cli.print import block, console, grid, inert, risk_mark, section
+from assent.cli.typed_json import mapping
 from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.explain import Explanation, Match, explain
 from assent.core.situation import Situation
 from assent.engine.judgement import Context, Judgement
 from assent.engine.tool import tool
-from assent.errors import InvalidArguments
 
 _MARKS = {Match.CHOSE: ("chose", "bold green"), Match.WOULD_MATCH: ("would match next", "yellow")}
 
@@ -35,12 +34,7 @@ class Call:
 
 def explained(judgement: Judgement, call: Call, now: datetime | None = None) -> Explanation:
     """The verdict on `call` and everything that led to it."""
-    try:
-        args: Json = json.loads(call.args)
-    except (ValueError, RecursionError):
-        args = None
-    if not isinstance(args, dict):
-        raise InvalidArguments('--args must be a JSON object, such as \'{"files": ["a", "b"]}\'')
+    args = mapping(call.args, "--args")
     context = Context(agent=call.agent, confidence=call.confidence, cost=call.cost)
     made = tool(call.action, declared=call.declared, trusted=call.trusted)
     at = now or datetime.now(UTC)

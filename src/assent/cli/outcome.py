@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from assent.cli.plain import one_line, print_json
@@ -71,9 +72,21 @@ def broken(problem: Exception, *, as_json: bool) -> int:
     return FAILED
 
 
+def unwritable(problem: OSError, *, as_json: bool) -> int:
+    """A file, or our own output, could not be read or written; it was told, on standard error if need be."""
+    what = str(problem.filename) if problem.filename is not None else "the output cannot be written"
+    message = f"{what}: {problem.strerror or type(problem).__name__}; what was asked for may have been done: look first"
+    if as_json and problem.filename is not None:
+        tell_json("Unwritable", message, FAILED, {})
+    else:
+        tell(message)
+    return FAILED
+
+
 def tell(message: str) -> None:
     """The message is one line on standard error."""
-    print(f"assent: {one_line(message)}", file=sys.stderr)
+    with suppress(OSError):  # nobody can be told
+        print(f"assent: {one_line(message)}", file=sys.stderr)
 
 
 def tell_json(kind: str, message: str, code: int, told: Mapping[str, Json]) -> None:

@@ -202,17 +202,17 @@ class _Builder:
             return Node(_WORDS[text.lower()], line)
         if _NOT_FINITE.fullmatch(text):
             self._complaints.add(line, f"{quoted(text)} is not a finite number; write a number")
-            return Node(0, line)
+            return Node(1, line)  # which fits nearly everywhere, so that there is one complaint
         if _INT.fullmatch(text) and len(text) > 16:
             self._complaints.add(line, "the number is too large; put quotes around it if it is a text")
-            return Node(0, line)
+            return Node(1, line)  # which fits nearly everywhere, so that there is one complaint
         if _INT.fullmatch(text):
             return Node(int(text), line)
         if _FLOAT.fullmatch(text):
             number = float(text)
             if not math.isfinite(number):
                 self._complaints.add(line, "the number is too large; write a smaller one")
-                return Node(0, line)
+                return Node(1, line)  # which fits nearly everywhere, so that there is one complaint
             return Node(number, line)
         return Node(text, line)
 
