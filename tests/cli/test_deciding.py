@@ -392,3 +392,10 @@ def test_after_the_fact_undo_reconcile_and_review(assent: Assent, agent: Agent) 
     waiting = agent.asks(declared=GONE)
     assert "only an unknown outcome" in assent("reconcile", waiting.code, "done", code=3).err
     assert "nothing to review" in assent("review", waiting.code, "accepted", code=3).err
+
+
+def test_ctrl_c_at_a_question_ends_the_command_and_changes_nothing(agent: Agent, assent: Assent) -> None:
+    request = agent.asks()
+    code, _ = at_terminal(["deny", request.code], [("Why?", "\x03")], seconds=30)
+    assert code == 130
+    assert assent("show", request.code, "--json").json["state"] == "pending"

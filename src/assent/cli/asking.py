@@ -3,8 +3,11 @@
 No question here has a default answer: an empty line, an end of input and anything unexpected leave all as it is.
 """
 
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 
 import typer
@@ -21,10 +24,24 @@ def line(prompt: str) -> str:
     """What the person typed, without the spaces around it; the end of input ends the command."""
     sys.stdout.write(prompt)
     sys.stdout.flush()
-    typed = sys.stdin.readline()
+    with _interruptible():
+        typed = sys.stdin.readline()
     if not typed:
         raise typer.Abort
     return typed.strip()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the command here and now; asyncio's own handler would wait for the loop, which waits for the line."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def words(prompt: str, given: str, missing: str, *, as_json: bool) -> str:

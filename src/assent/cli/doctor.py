@@ -224,7 +224,8 @@ async def _people(place: Desk, findings: Findings) -> None:
         findings.bad("you", f"{user} is nobody in this policy, so may not decide", "add os_users: under people:")
         return
     decides = may_decide(policy, person, (), agent="", asked_by="")
-    findings.good("you", f"{user} is {person.name}; {'may not decide: ' + decides if decides else 'may decide'}")
+    known = person.name if person.name == user else f"{user} is {person.name}"
+    findings.good("you", f"{known}; {'may not decide: ' + decides if decides else 'may decide'}")
     try:
         may_operate(policy, user)
         findings.good("you", "may change policy, grants and keys")
@@ -270,4 +271,6 @@ async def _overdue(place: Desk, findings: Findings) -> None:
         codes = ", ".join(request.code for request in late[:5])
         findings.bad("deadlines", f"passed, and nothing moved them: {codes}{'…' if len(late) > 5 else ''}",
                      "run a worker: assent worker MODULE:GATE")  # fmt: skip
-    findings.good("waiting", f"{number} requests wait for a person")
+    findings.good(
+        "waiting", "1 request waits for a person" if number == "1" else f"{number} requests wait for a person"
+    )

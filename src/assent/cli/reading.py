@@ -147,7 +147,11 @@ def in_words(line: Line) -> str:
     if sentence is None:
         return f"{line.kind} {about}, by {line.actor}"
     decided = _DECIDED.get(str(body.get("word")), "decided")
-    more = {"decided": decided, "about": about, "actor": line.actor, "subject": line.subject, "index": line.index}
+    after = "" if body.get("state") in _DECIDED.values() else f", now {body.get('state', '?')}"
+    more = {
+        "decided": decided, "after": after, "about": about, "actor": line.actor, "subject": line.subject,
+        "index": line.index,
+    }  # fmt: skip
     return sentence.format_map(_Told({**body, **more}))
 
 
@@ -174,7 +178,7 @@ _SENTENCES = {
     "request.seen": "{about}: seen by {actor}",
     "request.voted": "{about}: {decided} by {actor}; more approvals are needed",
     "request.amended": "{about}: {actor} changed it; more approvals are needed",
-    "request.decided": "{about}: {decided} by {actor}, now {state}",
+    "request.decided": "{about}: {decided} by {actor}{after}",
     "request.escalated": "{about}: nobody answered, so others were told: {tells}",
     "request.reminded": "{about}: those asked were reminded",
     "request.parked": "{about}: the time is over; it stays parked",

@@ -11,7 +11,8 @@ from assent.core.judge import judge
 from assent.core.pattern import pattern
 from assent.core.policy import CompiledRule, Policy
 from assent.core.situation import EMPTY, Situation
-from assent.core.verdict import Trigger, Verdict
+from assent.core.text import exact_span
+from assent.core.verdict import AtEnd, Trigger, Verdict
 from assent.core.view import Looking
 
 
@@ -129,16 +130,19 @@ def _roles(verdict: Verdict) -> str:
     return f", among them {', '.join(verdict.quorum.roles)}" if verdict.quorum.roles else ""
 
 
+_ENDS = {AtEnd.DENY: "denied", AtEnd.STAY: "parked for good", AtEnd.PROCEED: "goes on"}
+
+
 def _time(verdict: Verdict) -> str:
     if not (verdict.observed or verdict.gate).holds:
         return "nothing waits"
     ladder = verdict.ladder
     rungs = [
-        f"after {rung.after}"
+        f"after {exact_span(rung.after)}"
         f"{' remind' if rung.remind else ''}"
         f"{' tell ' + ', '.join(rung.tell) if rung.tell else ''}"
         f"{' tell in turn ' + ', '.join(rung.rota) if rung.rota else ''}"
         for rung in ladder.rungs
     ]
-    end = "never ends" if ladder.limit is None else f"after {ladder.limit} {ladder.at_end.value}"
+    end = "never ends" if ladder.limit is None else f"{_ENDS[ladder.at_end]} after {exact_span(ladder.limit)}"
     return "; ".join([*rungs, end])

@@ -117,3 +117,13 @@ def span(duration: timedelta) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def exact_span(duration: timedelta) -> str:
+    """The same without rounding: `1 h 30 min`."""
+    left, parts = int(duration.total_seconds()), []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
