@@ -398,4 +398,4 @@ def test_ctrl_c_at_a_question_ends_the_command_and_changes_nothing(agent: Agent,
     request = agent.asks()
     code, _ = at_terminal(["deny", request.code], [("Why?", "\x03")], seconds=30)
     assert code == 130
-    assert assent("show", request.code, "--json").json["state"] == "pending"
+    assert [each["code"] for each in assent("pending", "--json").json["requests"]] == [request.code]
