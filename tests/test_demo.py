@@ -185,7 +185,7 @@ def test_in_a_terminal_enter_decides_nothing_other_terminals_count_and_an_interr
         terminal.type("1")  # half typed, for this card and no other
         [card] = json.loads(in_folder(folder, "pending", "--json"))["requests"]
         in_folder(folder, "choose", card["code"], "3", "--digest", card["digest"])
-        terminal.until("decided in another terminal")
+        terminal.until("decided outside this screen")
         terminal.until("2026.11.0")
         terminal.until("q stop >")
         terminal.type("\n")

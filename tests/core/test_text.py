@@ -38,7 +38,11 @@ def test_ordinary_text_of_any_language_stays_as_it_is():
 
 
 def test_words_that_mix_scripts_are_found():
-    assert lookalikes("pay to p\u0430ypal.com now") == ("p\u0430ypal.com",)
+    assert lookalikes('{"to":"p\u0430ypal.com"}') == ("p\u0430ypal",)
+    # Every letter is Cyrillic, and none looks it; beside a word that does, it is a language.
+    assert lookalikes('{"to":"\u0440\u0430\u0443"}') == ("\u0440\u0430\u0443",)
+    assert lookalikes("\u0440\u0430\u0443 Привет") == ()
+    assert lookalikes("٣ apples") == ()
     assert lookalikes("Привет plain") == ()
 
 
@@ -66,3 +70,8 @@ def test_a_long_value_cannot_push_the_end_out_of_sight(name, args):
 )
 def test_spans_are_said_as_people_say_them(seconds, said):
     assert span(timedelta(seconds=seconds)) == said
+
+
+def test_a_pile_of_marks_is_spelled_out_and_a_language_is_not() -> None:
+    assert visible("Zoe\u0308 a\u0323\u0302\u0301") == "Zoe\u0308 a\u0323\u0302\u0301"
+    assert visible("a" + "\u0301" * 5) == "a" + "\u0301" * 3 + "⟨U+0301⟩⟨U+0301⟩"

@@ -1,5 +1,6 @@
 """Text for people: hostile characters made visible, templates that can only read arguments, spans of time."""
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -11,6 +12,11 @@ from assent.errors import GuardError
 _KEPT = {"\n", "\t"}
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _HIDDEN_LETTERS = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f"}
+_MARKS = {"Mn", "Me"}
+_MOST_MARKS = 3
+_WORD = re.compile(r"\w+")
+_TWINS = frozenset("аеорсухіјѕһԁԛԝӏАВЕКМНОРСТХІЈЅοαινρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")  # noqa: RUF001
+"""Letters of other scripts that cannot be told from Latin ones."""
 _LOOKALIKE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL")
 
 
@@ -22,7 +28,18 @@ def visible(text: str, *, lines: bool = True) -> str:
     if text.isascii() and text.isprintable():
         return text
     # Each different character is looked at once, however long the text is.
-    return text.translate({ord(char): _spelled(char) for char in set(text) if not _is_plain(char, lines)})
+    used = set(text)
+    shown = text.translate({ord(char): _spelled(char) for char in used if not _is_plain(char, lines)})
+    return _without_piles(shown) if any(unicodedata.category(char) in _MARKS for char in used) else shown
+
+
+def _without_piles(text: str) -> str:
+    """No letter carries more marks than a language would put on it: a pile of them hides the lines around it."""
+    shown, pile = [], 0
+    for char in text:
+        pile = pile + 1 if unicodedata.category(char) in _MARKS else 0
+        shown.append(char if pile <= _MOST_MARKS else _spelled(char))
+    return "".join(shown)
 
 
 def _is_plain(char: str, lines: bool) -> bool:
@@ -39,10 +56,15 @@ def _spelled(char: str) -> str:
 
 
 def lookalikes(text: str) -> tuple[str, ...]:
-    """Words in `text` that mix Latin letters with letters of other scripts that look the same."""
+    """Words in `text` that could be taken for others: of Latin and other letters mixed, or only of letters that pass
+    for Latin ones where no other word shows that the text is in that language."""
     if text.isascii():
         return ()
-    return tuple(word for word in dict.fromkeys(text.split()) if not word.isascii() and _mixes_scripts(word))
+    foreign = [word for word in dict.fromkeys(_WORD.findall(text)) if not word.isascii()]
+    mixed = [word for word in foreign if _mixes_scripts(word)]
+    twins = [word for word in foreign if (letters := {char for char in word if char.isalpha()}) and letters <= _TWINS]
+    honest = len(foreign) > len(mixed) + len(twins)
+    return tuple(mixed if honest else mixed + [word for word in twins if len(word) > 1])
 
 
 def _mixes_scripts(word: str) -> bool:

@@ -94,8 +94,7 @@ def _console(*, as_json: bool) -> Console:
 async def _performed(stage: Stage, world: World, wanted: Wanted, began: float) -> int:
     async with postbox(world) as box:
         place = await _opened(world)
-        elsewhere = "process" if wanted.script else "terminal"
-        play = Play(stage, world, box, place, pause=wanted.pause, began=began, elsewhere=elsewhere)
+        play = Play(stage, world, box, place, pause=wanted.pause, began=began)
         interrupts = Interrupts()
         _introduce(stage, world, box, wanted)
 

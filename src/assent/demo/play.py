@@ -43,10 +43,8 @@ class AgentFailed(AssentError):
 class Play:
     """One performance. Everything it tells about gates and decisions it reads from the database."""
 
-    def __init__(
-        self, stage: Stage, world: World, box: Postbox, desk: Desk, *, pause: float, began: float, elsewhere: str
-    ) -> None:
-        self._stage, self._world, self._box, self._desk, self._elsewhere = stage, world, box, desk, elsewhere
+    def __init__(self, stage: Stage, world: World, box: Postbox, desk: Desk, *, pause: float, began: float) -> None:
+        self._stage, self._world, self._box, self._desk = stage, world, box, desk
         self._pause, self._began = pause, began
         self._hub = Hub(desk.store, desk.settings.workspace)
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -187,7 +185,7 @@ class Play:
         who, did = _decision(decided)
         last = decided.votes[-1] if decided.votes else None
         here = last is None or last.surface == SURFACE
-        self._told("→", "bold cyan", who, did, "" if here else f"decided in another {self._elsewhere}")
+        self._told("→", "bold cyan", who, did, "" if here else "decided outside this screen")
 
     async def _settled(self, request: Request) -> Request:
         while request.state is State.PENDING:

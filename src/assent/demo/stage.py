@@ -161,7 +161,7 @@ class Reviewer:
                 if reason:
                     await inbox.deny(person, briefing.id, reason, **shown)
                 return bool(reason)
-            case "r" if briefing.kind is Kind.ACTION:
+            case "s" if briefing.kind is Kind.ACTION:
                 told = await self._keyboard.line("instructions for another draft (Enter to go back)", settled)
                 if told:
                     await inbox.revise(person, briefing.id, told, **shown)
@@ -240,4 +240,4 @@ def _prompt(briefing: Briefing) -> str:
     if briefing.question is not None:
         return f"1-{len(briefing.question.choices)} answer · d no answer · i inbox · q stop"
     first = f"1-{len(briefing.options)} choose" if briefing.options else "a approve"
-    return f"{first} · d deny · m modify · r send back · i inbox · q stop"
+    return f"{first} · d deny · m modify · s send back · i inbox · q stop"
