@@ -147,6 +147,7 @@ class Writer:
         """Each job's change is committed and answered, or its own error known; a failed commit is everybody's error."""
         jobs = [job for job in jobs if not job[1].abandoned]
         self._write_or_fail(jobs, self._begin)
+        self._ring()
         deliver(ticket for _, ticket in jobs)
         self._announce()
 
@@ -173,6 +174,7 @@ class Writer:
                 self._spot_from = end + PAUSE
             if self._checkpoint_due:
                 self._queue.put(None)
+            self._ring()
             settle((ticket,))
             self._announce()
         finally:
@@ -274,13 +276,15 @@ class Writer:
         self._transaction.begin()
         self._transaction.forget()
 
+    def _ring(self) -> None:
+        """Watchers elsewhere are woken through the wake file: first, since they have the longest way."""
+        if self._transaction.dirty:
+            self.wake.ring()
+
     def _announce(self) -> None:
-        """Watchers here are told directly; those elsewhere through the wake file."""
-        transaction = self._transaction
-        if not transaction.dirty:
-            return
-        self.wake.ring()
-        self._committed(transaction)
+        """Watchers here are told directly."""
+        if self._transaction.dirty:
+            self._committed(self._transaction)
 
     def _refuse_all(self, error: AssentError) -> None:
         refused = []
