@@ -66,7 +66,7 @@ async def test_changes_that_come_together_share_a_commit(store: SqliteStore, mon
 
 async def test_after_a_slow_commit_the_loop_is_spared(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "QUICK", 0.0)
-    monkeypatch.setattr(writer, "PAUSE", 60.0)
+    monkeypatch.setattr(writer, "PAUSE", 1e6)
     where = Where()
     for number in range(3):
         await store.transact(WORKSPACE, None, where.step(number))

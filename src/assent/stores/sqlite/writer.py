@@ -30,8 +30,8 @@ GROUP = 256
 QUICK = 0.005
 """A commit that takes longer than this many seconds is not made on an event loop again for a while."""
 
-PAUSE = 1.0
-"""So many seconds: what slow commits can take of an event loop is one of them in this time."""
+PAUSE = 20.0
+"""So many times as long as it took: slow commits take no more than a twentieth of an event loop's time."""
 
 _CROWD = (None,) * 4
 """So many others about to run on a loop, or a loop that does not say: commits may be worth sharing."""
@@ -170,8 +170,8 @@ class Writer:
                 return False
             start = time.monotonic()
             self._write_or_fail([(work, ticket)], lambda: None)
-            if (end := time.monotonic()) - start > QUICK:
-                self._spot_from = end + PAUSE
+            if (took := (end := time.monotonic()) - start) > QUICK:
+                self._spot_from = end + PAUSE * took
             if self._checkpoint_due:
                 self._queue.put(None)
             self._ring()
