@@ -9,6 +9,7 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request, State
+from assent.core.run import Run, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class View:
     """The database's clock."""
     request: Request | None
     grants: tuple[Grant, ...] = ()
+    run: Run | None = None
 
 
 Step = Callable[[View], Change | None]
@@ -81,6 +83,15 @@ class Signed:
     signature: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are wanted. Empty fields do not filter."""
+
+    states: tuple[RunState, ...] = ()
+    agent: str = ""
+    parent: str = ""
+
+
 class Store(Protocol):
     """State, entries and wake-ups, committed together. Methods may be awaited on any event loop."""
 
@@ -113,12 +124,16 @@ class Store(Protocol):
         *,
         grants: Sequence[str] = (),
         hint: Request | None = None,
+        run: str | None = None,
+        awaiting: Sequence[str] = (),
     ) -> Change | None:
         """The change that `step` made of the current state, durably committed.
 
-        `step` sees the request (or `None`) and the named grants as they are inside the transaction. An
+        `step` sees the request (or `None`), the named grants and the run as they are inside the transaction. An
         exception it raises rolls back this change alone and reaches the caller. Inserting a request whose
         (workspace, run, step) exists already, with both run and step non-empty, raises `DuplicateStep`.
+        A run that is parked on requests names them in `awaiting`: whoever decides one of them meanwhile waits
+        for this commit, and then wakes the run.
         `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
         transaction, that it is still current and that no deadline the step looked at has passed.
         """
@@ -145,11 +160,42 @@ class Store(Protocol):
         ...
 
     async def next_due(self, workspace: str) -> datetime | None:
-        """The earliest `due_at` there is."""
+        """The earliest `due_at` there is, of requests and runs."""
         ...
 
     async def runnable(self, workspace: str, actions: Sequence[str], limit: int = 10) -> tuple[Request, ...]:
         """Approved requests for workers, asked-for undos and unknown outcomes, of these actions, oldest first."""
+        ...
+
+    async def run(self, workspace: str, run_id: str) -> Run | None:
+        """The run as last committed."""
+        ...
+
+    async def run_by_key(self, workspace: str, agent: str, key: str) -> Run | None:
+        """The newest run of this agent that was begun with this key."""
+        ...
+
+    async def snapshot(self, workspace: str, run_id: str) -> str:
+        """The state it was last parked with, as JSON; empty if it never was."""
+        ...
+
+    async def find_runs(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Run, ...]:
+        """Runs whose code or id starts with `prefix`."""
+        ...
+
+    async def runs(self, workspace: str, wanted: RunFilter, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
+        """A keyset page, newest first; `after` is the id of the last one seen."""
+        ...
+
+    async def resumable(self, workspace: str, hosts: Sequence[str], limit: int = 10) -> tuple[Run, ...]:
+        """Parked runs of these hosts for which one of the awaited requests was decided, longest parked first.
+
+        A run parked on nothing is among them.
+        """
+        ...
+
+    async def overdue_runs(self, workspace: str, limit: int = 100) -> tuple[Run, ...]:
+        """Runs whose process did not show in time that it lives."""
         ...
 
     async def policy(self, workspace: str) -> StoredPolicy | None:

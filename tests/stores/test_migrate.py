@@ -9,7 +9,9 @@ import apsw
 import psycopg
 import pytest
 
+from assent.core.request import State
 from assent.errors import NewerDatabase, StoreError
+from assent.ports import Store
 from assent.stores import statements
 from assent.stores.migrate import missing
 from assent.stores.postgres import PostgresStore
@@ -17,6 +19,8 @@ from assent.stores.postgres import connect as postgres_connect
 from assent.stores.sqlite import SqliteStore
 from assent.stores.sqlite import connect as sqlite_connect
 from assent.stores.statements import Migration, migrations
+from assent.testing.store_contract_runs import parked
+from assent.testing.store_values import WORKSPACE, asked, inserted, moved, pending
 
 KNOWN = (Migration(1, "begin", ""), Migration(2, "more", ""), Migration(3, "last", ""))
 
@@ -71,7 +75,7 @@ async def test_a_newer_postgres_database_is_left_alone(postgres_database: str) -
 
 
 def broken(backend: str) -> tuple[Migration, ...]:
-    bad = Migration(2, "bad", "CREATE TABLE half_done (x integer); SELECT nonsense FROM nowhere;")
+    bad = Migration(99, "bad", "CREATE TABLE half_done (x integer); SELECT nonsense FROM nowhere;")
     return (*migrations(backend), bad)
 
 
@@ -133,3 +137,33 @@ def test_statements_are_found_by_name_on_one_line() -> None:
         found = statements.statements(backend)
         assert found["identity"] == "SELECT value FROM about WHERE key = 'identity'"
         assert all("\n" not in sql and "--" not in sql and sql for sql in found.values())
+
+
+def first_only(backend: str) -> tuple[Migration, ...]:
+    """What the version before runs knew."""
+    return migrations(backend)[:1]
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+async def test_an_old_database_is_brought_up_to_date_with_everything_in_it(
+    backend: str, tmp_path: Path, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sqlite_connect if backend == "sqlite" else postgres_connect
+
+    def made() -> Store:
+        return SqliteStore(tmp_path / "a.db") if backend == "sqlite" else PostgresStore(postgres_database)
+
+    request = pending(asked(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "migrations", first_only)
+        old = made()
+        await old.open()
+        await old.transact(WORKSPACE, None, inserted(request))
+        await old.close()
+    new = made()
+    await new.open()
+    assert await new.request(WORKSPACE, request.id) == request
+    run = await parked(new, 7, request.id)
+    await new.transact(WORKSPACE, request.id, moved(state=State.APPROVED))
+    assert await new.resumable(WORKSPACE, ["loop"]) == (run,)
+    await new.close()

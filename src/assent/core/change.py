@@ -1,4 +1,4 @@
-"""The one unit a store commits: the new request, the grants it used, and the entries that say so."""
+"""The one unit a store commits: the new request or run, the grants used, and the entries that say so."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +8,7 @@ from assent.core.audit import Entry
 from assent.core.copies import replace
 from assent.core.grant import Grant
 from assent.core.request import Request
+from assent.core.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Change:
     grants: tuple[Grant, ...] = ()
     new: bool = False
     """The request is inserted, not updated."""
+    run: Run | None = None
+    new_run: bool = False
+    snapshot: str | None = None
+    """The parked state of the run, as JSON; `None` leaves what is there."""
 
     def also(self, *entries: Entry) -> "Change":
         """This change with more entries."""

@@ -8,7 +8,7 @@ carry survive in arguments (they are tagged there); anywhere else a `Decimal` co
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, get_type_hints
@@ -21,6 +21,7 @@ from assent.core.canonical import restore
 from assent.core.decision import Candidate
 from assent.core.grant import Grant
 from assent.core.request import OPEN, Ask, Executor, Option, Request, State
+from assent.core.run import Run, RunState
 from assent.errors import AssentError, InvalidArguments, StoreError
 
 NEVER = (1 << 63) - 1
@@ -110,6 +111,7 @@ _ASK = _Shape(Ask)
 _MOVING = _Shape(Request, "ask", candidate=Candidate | None)
 _CANDIDATE_AT = _MOVING.names.index("candidate")
 _GRANT = _Shape(Grant)
+_RUN = _Shape(Run)
 _encode = msgspec.json.Encoder().encode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
@@ -270,6 +272,34 @@ def read_grant(text: str, key: str) -> Grant:
         raise _damaged("grant", key, error) from None
 
 
+def run_columns(run: Run, when: When) -> Row:
+    """A run as a row. Parked on nothing, it can be resumed at once; what it waits for may still say the same."""
+    return {
+        "workspace": run.workspace,
+        "id": run.id,
+        "code": column(run.code),
+        "version": run.version,
+        "state": run.state.value,
+        "agent": column(run.agent),
+        "host": column(run.host),
+        "key": column(run.key),
+        "parent": run.parent,
+        "open": run.state.is_open,
+        "wakeable": run.state is RunState.PARKED and not run.waits,
+        "due_at": when(run.due_at),
+        "changed_at": when(run.changed_at),
+        "body": _written(_RUN.stand_in(run)),
+    }
+
+
+def read_run(text: str, key: str) -> Run:
+    """The run that `run_columns` wrote."""
+    try:
+        return Run(*_RUN.read(text))
+    except _DAMAGE as error:
+        raise _damaged("run", key, error) from None
+
+
 def entry_columns(entry: Entry, when: When) -> Row:
     """An entry as a row, with its leaf hash (RFC 6962)."""
     text = entry.text()
@@ -286,12 +316,4 @@ def entry_columns(entry: Entry, when: When) -> Row:
 def notice_key(kind: str, subject: str) -> str:
     """Under which key a watcher hears of an entry's subject."""
     head = kind.partition(".")[0]
-    return f"{head}:{subject}" if head in ("policy", "grant") else subject
-
-
-def versions(change_request: Request | None, grants: tuple[Grant, ...]) -> Mapping[str, int]:
-    """What a watcher hears of a change."""
-    found = {f"grant:{grant.id}": grant.version for grant in grants}
-    if change_request is not None:
-        found[change_request.ask.id] = change_request.version
-    return found
+    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch") else subject

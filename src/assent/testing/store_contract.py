@@ -8,10 +8,11 @@ from assent.testing.store_contract_lists import Lists
 from assent.testing.store_contract_log import Log
 from assent.testing.store_contract_place import StorePlace
 from assent.testing.store_contract_requests import Requests
+from assent.testing.store_contract_runs import Runs
 from assent.testing.store_contract_use import Use
 
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Requests, Lists, Log, Use, StorePlace):
+class StoreContract(Requests, Lists, Log, Use, Runs, StorePlace):
     """All of it."""

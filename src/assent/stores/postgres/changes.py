@@ -55,7 +55,7 @@ class Changes:
     async def make(self, attempt: Attempt, hint: Request | None) -> Change | None:
         """The change, committed."""
         try:
-            if not attempt.grants:
+            if not attempt.grants and attempt.run is None:
                 return await self._unlocked(attempt, hint)
         except NeedsLocks:
             pass
@@ -170,7 +170,7 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
         if trusted:
             return None
         raise Outdated
-    if change.grants:
+    if change.grants or change.run is not None:
         raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change

@@ -15,6 +15,7 @@ import psycopg
 from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
+from assent.core.run import Run, RunState
 from assent.errors import StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
@@ -42,6 +43,8 @@ class Attempt:
     request_id: str | None
     step: Step
     grants: Sequence[str] = ()
+    run: str | None = None
+    awaiting: Sequence[str] = ()
     lost: dict[str, Change] = field(default_factory=dict)
     made: Change | None = None
     """The last change that was tried."""
@@ -109,6 +112,11 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     if attempt.grants:
         names = {"workspace": workspace, "ids": list(attempt.grants)}
         held = connection.execute(SQL["lock_grants"], names, prepare=True).fetchall()
+    if attempt.awaiting:
+        # Before the run, as whoever decides one of them takes them: first the request, then its run.
+        held_still = {"workspace": workspace, "requests": list(attempt.awaiting)}
+        connection.execute(SQL["hold_still"], held_still, prepare=True)
+    run = _locked_run(attempt, connection)
     # After the locks, in its own statement: a clock read before a wait would be behind.
     sent = time.monotonic()
     ((now,),) = connection.execute(SQL["clock"], prepare=True).fetchall()
@@ -119,7 +127,7 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     current = None
     if row is not None and attempt.request_id is not None:
         current = rows.read_request(rows.read_ask(row[0], row[2]), row[1])
-    change = attempt.step(View(now, current, _in_order(attempt.grants, held)))
+    change = attempt.step(View(now, current, _in_order(attempt.grants, held), run))
     if change is None:
         connection.execute("ROLLBACK")
     else:
@@ -132,6 +140,7 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     attempt.made = change
     write = change_write(attempt.workspace, change)
     _put_grants(connection, attempt.workspace, change.grants)
+    _put_run(connection, attempt.workspace, change)
     (((effect,), _),) = connection.execute(SQL["commit"], changes_text(write), prepare=True).fetchall()
     if not effect:
         raise stale(change.request)
@@ -146,6 +155,44 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
             # It leaves no token by which it could be found again.
             raise unknown("the database") from None
         raise
+
+
+def _locked_run(attempt: Attempt, connection: Connection) -> Run | None:
+    if attempt.run is None:
+        return None
+    key = {"workspace": attempt.workspace, "id": rows.column(attempt.run)}
+    row = connection.execute(SQL["lock_run"], key, prepare=True).fetchone()
+    return None if row is None else rows.read_run(*row)
+
+
+def _put_run(connection: Connection, workspace: str, change: Change) -> None:
+    run = change.run
+    if run is None:
+        return
+    if run.workspace != workspace:
+        raise StoreError("a change belongs to another workspace than the one it was made in; report this")
+    row = rows.run_columns(run, when)
+    key = {"workspace": workspace, "id": run.id}
+    if run.waits and run.state is RunState.PARKED:
+        wanted = {"workspace": workspace, "requests": list(run.waits), "wanted": len(set(run.waits))}
+        ((row["wakeable"],),) = connection.execute(SQL["is_decided"], wanted, prepare=True).fetchall()
+    try:
+        name = "insert_run" if change.new_run else "update_run"
+        stale_run = connection.execute(SQL[name], row, prepare=True).rowcount != 1
+    except psycopg.errors.UniqueViolation:
+        stale_run = True
+    if stale_run:
+        raise StaleRequest(
+            f"run {run.code} changed since it was read; look at it again",
+            request_id=run.id, code=run.code, state=str(run.state),
+        )  # fmt: skip
+    if not change.new_run:
+        connection.execute(SQL["forget_waits"], key, prepare=True)
+    for request in run.waits:
+        connection.execute(SQL["wait_for"], {**key, "request": request}, prepare=True)
+    if change.snapshot is not None:
+        connection.execute(SQL["put_snapshot"], {**key, "text": change.snapshot}, prepare=True)
+    connection.execute(SQL["notify"], {"notice": f"{workspace} run:{run.id} {run.version}"}, prepare=True)
 
 
 def _put_grants(connection: Connection, workspace: str, grants: Sequence[Grant]) -> None:

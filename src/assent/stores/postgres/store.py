@@ -16,8 +16,9 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
+from assent.core.run import Run
 from assent.errors import StoreError
-from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
+from assent.ports import Filter, Logged, Page, RunFilter, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
@@ -39,6 +40,7 @@ from assent.stores.postgres.writers import Writers
 from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, changes_text, when
 from assent.stores.retention import purged
 from assent.stores.rows import NEVER, moment
+from assent.stores.run_lists import oldest_first, runs_page
 from assent.stores.statements import script
 
 log = logging.getLogger(__name__)
@@ -138,11 +140,13 @@ class PostgresStore:
         *,
         grants: Sequence[str] = (),
         hint: Request | None = None,
+        run: str | None = None,
+        awaiting: Sequence[str] = (),
     ) -> Change | None:
         room = self._entered()
         if not room.connector.opened:
             await self._errand(Link.connection)
-        return await room.changes.make(Attempt(workspace, request_id, step, grants), hint)
+        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting), hint)
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
@@ -175,6 +179,46 @@ class PostgresStore:
     async def runnable(self, workspace: str, actions: Sequence[str], limit: int = 10) -> tuple[Request, ...]:
         wanted = [rows.column(action) for action in dict.fromkeys(actions)]
         return await self._requests("runnable", {"workspace": workspace, "actions": wanted, "limit": limit})
+
+    async def run(self, workspace: str, run_id: str) -> Run | None:
+        found = await self._runs("read_run", {"workspace": workspace, "id": rows.column(run_id)})
+        return found[0] if found else None
+
+    async def run_by_key(self, workspace: str, agent: str, key: str) -> Run | None:
+        values = {"workspace": workspace, "agent": rows.column(agent), "key": rows.column(key)}
+        found = await self._runs("run_by_key", values)
+        return found[0] if found else None
+
+    async def snapshot(self, workspace: str, run_id: str) -> str:
+        found = await self._fetch("snapshot", {"workspace": workspace, "id": rows.column(run_id)})
+        return str(found[0][0]) if found else ""
+
+    async def find_runs(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Run, ...]:
+        start = rows.column(prefix)
+        values = {"workspace": workspace, "prefix": start, "beyond": beyond(start), "limit": limit}
+        return await self._runs("find_runs", values)
+
+    async def runs(self, workspace: str, wanted: RunFilter, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
+        found: tuple[Run, ...] = await self._errand(
+            lambda link: runs_page(
+                wanted, workspace, after, limit, lambda name, values: _read_runs(link.fetch(SQL[name], values))
+            )
+        )
+        return found
+
+    async def resumable(self, workspace: str, hosts: Sequence[str], limit: int = 10) -> tuple[Run, ...]:
+        def look(link: Link) -> tuple[Run, ...]:
+            found: list[Run] = []
+            for host in dict.fromkeys(hosts):
+                values = {"workspace": workspace, "host": rows.column(host), "limit": limit}
+                found += _read_runs(link.fetch(SQL["resumable"], values))
+            return oldest_first(found)[:limit]
+
+        found: tuple[Run, ...] = await self._errand(look)
+        return found
+
+    async def overdue_runs(self, workspace: str, limit: int = 100) -> tuple[Run, ...]:
+        return await self._runs("overdue_runs", {"workspace": workspace, "limit": limit})
 
     async def policy(self, workspace: str) -> StoredPolicy | None:
         found = await self.policies(workspace, 1)
@@ -307,6 +351,9 @@ class PostgresStore:
         found = await self._fetch(name, values)
         return tuple(rows.read_request(rows.read_ask(ask, key), body) for ask, body, key in found)
 
+    async def _runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
+        return _read_runs(await self._fetch(name, values))
+
     async def _transaction(self, work: Callable[[Connection], T], *, again: bool = False) -> T:
         """What `work` did, committed. `again`: doing it twice does no more than doing it once."""
 
@@ -368,3 +415,7 @@ def _finish(reference: "weakref.ref[Room]") -> None:
     if room is not None:
         for thread in room.recording.stop():
             thread.join(CLOSE_SECONDS)
+
+
+def _read_runs(found: list[tuple[Any, ...]]) -> tuple[Run, ...]:
+    return tuple(rows.read_run(text, key) for text, key in found)

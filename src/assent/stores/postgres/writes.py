@@ -86,4 +86,6 @@ def news_of(change: Change) -> dict[str, int]:
     news = {f"grant:{grant.id}": grant.version for grant in change.grants}
     if change.request is not None:
         news[change.request.id] = change.request.version
+    if change.run is not None:
+        news[f"run:{change.run.id}"] = change.run.version
     return news

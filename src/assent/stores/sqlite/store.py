@@ -19,13 +19,15 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
+from assent.core.run import Run
 from assent.errors import StoreError
-from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
+from assent.ports import Filter, Logged, Page, RunFilter, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
 from assent.stores.retention import purged
 from assent.stores.rows import micros, moment
+from assent.stores.run_lists import oldest_first, runs_page
 from assent.stores.sqlite.connect import create_private, fetch, translated
 from assent.stores.sqlite.glance import Glance, Missed
 from assent.stores.sqlite.readers import Look, readers
@@ -114,9 +116,11 @@ class SqliteStore:
         *,
         grants: Sequence[str] = (),
         hint: Request | None = None,  # noqa: ARG002  there is no round trip to save
+        run: str | None = None,
+        awaiting: Sequence[str] = (),  # noqa: ARG002  one writes at a time
     ) -> Change | None:
         change: Change | None = await self._write(
-            lambda transaction: transaction.transact(workspace, request_id, step, grants)
+            lambda transaction: transaction.transact(workspace, request_id, step, grants, run)
         )
         return change
 
@@ -164,6 +168,48 @@ class SqliteStore:
 
         found: tuple[Request, ...] = await self._read(look)
         return found
+
+    async def run(self, workspace: str, run_id: str) -> Run | None:
+        found = await self._runs("read_run", {"workspace": workspace, "id": rows.column(run_id)})
+        return found[0] if found else None
+
+    async def run_by_key(self, workspace: str, agent: str, key: str) -> Run | None:
+        values = {"workspace": workspace, "agent": rows.column(agent), "key": rows.column(key)}
+        found = await self._runs("run_by_key", values)
+        return found[0] if found else None
+
+    async def snapshot(self, workspace: str, run_id: str) -> str:
+        found = await self._all("snapshot", {"workspace": workspace, "id": rows.column(run_id)})
+        return str(found[0][0]) if found else ""
+
+    async def find_runs(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Run, ...]:
+        start = rows.column(prefix)
+        values = {"workspace": workspace, "prefix": start, "beyond": beyond(start), "limit": limit}
+        return await self._runs("find_runs", values)
+
+    async def runs(self, workspace: str, wanted: RunFilter, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
+        def look(connection: apsw.Connection) -> tuple[Run, ...]:
+            return runs_page(
+                wanted, workspace, after, limit, lambda name, values: _read_runs(connection, SQL[name], values)
+            )
+
+        found: tuple[Run, ...] = await self._read(look)
+        return found
+
+    async def resumable(self, workspace: str, hosts: Sequence[str], limit: int = 10) -> tuple[Run, ...]:
+        def look(connection: apsw.Connection) -> tuple[Run, ...]:
+            found: list[Run] = []
+            for host in dict.fromkeys(hosts):
+                values = {"workspace": workspace, "host": rows.column(host), "limit": limit}
+                found += _read_runs(connection, SQL["resumable"], values)
+            return oldest_first(found)[:limit]
+
+        found: tuple[Run, ...] = await self._read(look)
+        return found
+
+    async def overdue_runs(self, workspace: str, limit: int = 100) -> tuple[Run, ...]:
+        values = {"workspace": workspace, "now": micros(self._clock()), "limit": limit}
+        return await self._runs("overdue_runs", values)
 
     async def policy(self, workspace: str) -> StoredPolicy | None:
         found = await self.policies(workspace, 1)
@@ -311,6 +357,10 @@ class SqliteStore:
         found: tuple[Request, ...] = await self._read(lambda connection: _read_requests(connection, SQL[name], values))
         return found
 
+    async def _runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
+        found: tuple[Run, ...] = await self._read(lambda connection: _read_runs(connection, SQL[name], values))
+        return found
+
     def _started(self) -> Writer:
         """The writer, started if need be. A database that could not be opened is tried again."""
         writer = self._writer
@@ -361,6 +411,10 @@ def _finish(reference: "weakref.ref[Writer]") -> None:
 
 def _read_requests(connection: apsw.Connection, sql: str, values: dict[str, Any]) -> tuple[Request, ...]:
     return tuple(rows.read_request(rows.read_ask(ask, key), body) for ask, body, key in fetch(connection, sql, values))
+
+
+def _read_runs(connection: apsw.Connection, sql: str, values: dict[str, Any]) -> tuple[Run, ...]:
+    return tuple(rows.read_run(text, key) for text, key in fetch(connection, sql, values))
 
 
 def _at(value: int) -> datetime:

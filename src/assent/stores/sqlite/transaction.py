@@ -1,5 +1,6 @@
 """What happens inside one write transaction: reading the current state, taking the step, writing the change."""
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,7 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
+from assent.core.run import Run, RunState
 from assent.errors import Conflict, DuplicateStep, StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
@@ -67,11 +69,14 @@ class Transaction:
     def fetch(self, name: str, values: dict[str, Any]) -> list[Any]:
         return self.connection.execute(SQL[name], values).fetchall()
 
-    def transact(self, workspace: str, request_id: str | None, step: Step, grants: Sequence[str]) -> Change | None:
+    def transact(
+        self, workspace: str, request_id: str | None, step: Step, grants: Sequence[str], run_id: str | None = None
+    ) -> Change | None:
         """The change that `step` makes of the current state, written."""
         current = None if request_id is None else self.request(workspace, request_id)
         named = tuple(grant for name in grants if (grant := self.grant(workspace, name)) is not None)
-        change = step(View(self.clock(), current, named))
+        run = None if run_id is None else self.run(workspace, run_id)
+        change = step(View(self.clock(), current, named, run))
         if change is not None:
             self.write(workspace, change)
         return change
@@ -88,6 +93,10 @@ class Transaction:
             self.news[request.ask.id] = request.version
         for grant in change.grants:
             self._put_grant(grant)
+        if change.run is not None:
+            if change.run.workspace != workspace:
+                raise StoreError("a change belongs to another workspace than the one it was made in; report this")
+            self._put_run(change.run, new=change.new_run, snapshot=change.snapshot)
         for row in entries:
             self.append_row(row)
 
@@ -113,6 +122,10 @@ class Transaction:
     def grant(self, workspace: str, grant_id: str) -> Grant | None:
         found = self.fetch("read_grant", {"workspace": workspace, "id": grant_id})
         return rows.read_grant(found[0][0], grant_id) if found else None
+
+    def run(self, workspace: str, run_id: str) -> Run | None:
+        found = self.fetch("read_run", {"workspace": workspace, "id": run_id})
+        return rows.read_run(*found[0]) if found else None
 
     def append(self, entries: Sequence[Entry]) -> None:
         """The entries stand at the end of their workspace's log."""
@@ -187,6 +200,30 @@ class Transaction:
         self._requests.pop((stub.workspace, stub.id), None)
         self._update(stub)
         self.news[stub.id] = stub.version
+
+    def _put_run(self, run: Run, *, new: bool, snapshot: str | None) -> None:
+        row = rows.run_columns(run, micros)
+        if run.waits and run.state is RunState.PARKED:
+            wanted = {"workspace": run.workspace, "requests": json.dumps(run.waits), "wanted": len(set(run.waits))}
+            row["wakeable"] = self.fetch("is_decided", wanted)[0][0]
+        try:
+            self.execute("insert_run" if new else "update_run", row)
+            stale = self.connection.changes() != 1
+        except apsw.ConstraintError:
+            stale = True
+        if stale:
+            raise StaleRequest(
+                f"run {run.code} changed since it was read; look at it again",
+                request_id=run.id, code=run.code, state=str(run.state),
+            )  # fmt: skip
+        if not new:
+            self.execute("forget_waits", {"workspace": run.workspace, "id": run.id})
+        for request in run.waits:
+            self.execute("wait_for", {"workspace": run.workspace, "request": request, "id": run.id})
+        if snapshot is not None:
+            self.execute("put_snapshot", {"workspace": run.workspace, "id": run.id, "text": snapshot})
+        self.news[f"run:{run.id}"] = run.version
+        self.dirty = True
 
     def _put_grant(self, grant: Grant) -> None:
         row = rows.grant_columns(grant, micros)

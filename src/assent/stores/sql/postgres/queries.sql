@@ -104,6 +104,11 @@ SELECT min(due_at) FROM (
             AND due_at < '9999-01-01 00:00:00+00'
         ORDER BY due_at LIMIT 1
     ) waiting
+    UNION ALL
+    (
+        SELECT due_at FROM runs WHERE workspace = %(workspace)s AND due_at < '9999-01-01 00:00:00+00'
+        ORDER BY due_at LIMIT 1
+    )
 ) f;
 
 -- name: runnable
@@ -195,3 +200,86 @@ UPDATE asks SET title = %(title)s, body = %(ask)s WHERE workspace = %(workspace)
 
 -- name: identity
 SELECT value FROM about WHERE key = 'identity';
+
+-- name: lock_run
+SELECT body, id FROM runs WHERE workspace = %(workspace)s AND id = %(id)s FOR UPDATE;
+
+-- name: read_run
+SELECT body, id FROM runs WHERE workspace = %(workspace)s AND id = %(id)s;
+
+-- name: insert_run
+INSERT INTO runs (workspace, id, code, version, state, agent, host, key, parent, open, wakeable, due_at, changed_at, body)
+VALUES (%(workspace)s, %(id)s, %(code)s, %(version)s, %(state)s, %(agent)s, %(host)s, %(key)s, %(parent)s, %(open)s,
+    false, %(due_at)s, %(changed_at)s, %(body)s);
+
+-- name: update_run
+UPDATE runs SET version = %(version)s, state = %(state)s, open = %(open)s, wakeable = %(wakeable)s, due_at = %(due_at)s,
+    changed_at = %(changed_at)s, body = %(body)s
+WHERE workspace = %(workspace)s AND id = %(id)s AND version = %(version)s - 1;
+
+-- name: forget_waits
+DELETE FROM waits WHERE workspace = %(workspace)s AND run = %(id)s;
+
+-- name: wait_for
+INSERT INTO waits (workspace, request, run) VALUES (%(workspace)s, %(request)s, %(id)s) ON CONFLICT DO NOTHING;
+
+-- name: hold_still
+-- Whoever decides one of these waits for us, and then finds what we wrote.
+SELECT 1 FROM requests WHERE workspace = %(workspace)s AND id = ANY(%(requests)s) ORDER BY id FOR SHARE;
+
+-- name: is_decided
+-- Whether anything that a run would wait for has been decided, or is not there.
+SELECT count(*) < %(wanted)s FROM requests
+WHERE workspace = %(workspace)s AND id = ANY(%(requests)s) AND state = 'pending';
+
+-- name: put_snapshot
+INSERT INTO snapshots (workspace, id, text) VALUES (%(workspace)s, %(id)s, %(text)s)
+ON CONFLICT (workspace, id) DO UPDATE SET text = excluded.text;
+
+-- name: snapshot
+SELECT text FROM snapshots WHERE workspace = %(workspace)s AND id = %(id)s;
+
+-- name: run_by_key
+SELECT body, id FROM runs WHERE workspace = %(workspace)s AND agent = %(agent)s AND key = %(key)s AND key <> ''
+ORDER BY id DESC LIMIT 1;
+
+-- name: find_runs
+SELECT r.body, r.id FROM (
+    (
+        SELECT id FROM runs WHERE workspace = %(workspace)s AND code >= %(prefix)s AND code < %(beyond)s
+        ORDER BY code LIMIT %(limit)s
+    )
+    UNION
+    (
+        SELECT id FROM runs WHERE workspace = %(workspace)s AND id >= %(prefix)s AND id < %(beyond)s
+        ORDER BY id DESC LIMIT %(limit)s
+    )
+    ORDER BY id DESC LIMIT %(limit)s
+) f
+JOIN runs r ON r.workspace = %(workspace)s AND r.id = f.id
+ORDER BY r.id DESC;
+
+-- name: runs
+SELECT body, id FROM runs WHERE workspace = %(workspace)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: runs_in_state
+SELECT body, id FROM runs
+WHERE workspace = %(workspace)s AND state = %(state)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: runs_of_agent
+SELECT body, id FROM runs
+WHERE workspace = %(workspace)s AND agent = %(agent)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: runs_of_parent
+SELECT body, id FROM runs
+WHERE workspace = %(workspace)s AND parent = %(parent)s AND parent <> '' AND id < %(after)s
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: resumable
+SELECT body, id FROM runs WHERE workspace = %(workspace)s AND host = %(host)s AND wakeable
+ORDER BY changed_at, id LIMIT %(limit)s;
+
+-- name: overdue_runs
+SELECT body, id FROM runs WHERE workspace = %(workspace)s AND due_at <= statement_timestamp()
+    AND due_at < '9999-01-01 00:00:00+00'
+ORDER BY due_at, id LIMIT %(limit)s;

@@ -126,6 +126,11 @@ SELECT min(due_at) FROM (
         SELECT due_at FROM requests INDEXED BY requests_pending
         WHERE workspace = :workspace AND state = 'pending' AND urgency = 3 ORDER BY due_at LIMIT 1
     )
+    UNION ALL
+    SELECT * FROM (
+        SELECT due_at FROM runs INDEXED BY runs_due
+        WHERE workspace = :workspace AND due_at < 9223372036854775807 ORDER BY due_at LIMIT 1
+    )
 ) f;
 
 -- name: runnable
@@ -207,3 +212,74 @@ SELECT coalesce(max(id), 0) FROM entries;
 SELECT e.id, e.kind, e.subject, r.version FROM entries e
 LEFT JOIN requests r ON r.workspace = e.workspace AND r.id = e.subject
 WHERE e.id > :last ORDER BY e.id LIMIT :limit;
+
+-- name: read_run
+SELECT body, id FROM runs WHERE workspace = :workspace AND id = :id;
+
+-- name: insert_run
+INSERT INTO runs (workspace, id, code, version, state, agent, host, key, parent, open, wakeable, due_at, changed_at, body)
+VALUES (:workspace, :id, :code, :version, :state, :agent, :host, :key, :parent, :open, 0, :due_at, :changed_at, :body);
+
+-- name: update_run
+UPDATE runs SET version = :version, state = :state, open = :open, wakeable = :wakeable, due_at = :due_at,
+    changed_at = :changed_at, body = :body
+WHERE workspace = :workspace AND id = :id AND version = :version - 1;
+
+-- name: forget_waits
+DELETE FROM waits WHERE workspace = :workspace AND run = :id;
+
+-- name: wait_for
+INSERT OR IGNORE INTO waits (workspace, request, run) VALUES (:workspace, :request, :id);
+
+-- name: is_decided
+-- Whether anything that a run would wait for has been decided, or is not there.
+SELECT count(*) < :wanted FROM requests
+WHERE workspace = :workspace AND state = 'pending' AND id IN (SELECT value FROM json_each(:requests));
+
+-- name: put_snapshot
+INSERT INTO snapshots (workspace, id, text) VALUES (:workspace, :id, :text)
+ON CONFLICT (workspace, id) DO UPDATE SET text = excluded.text;
+
+-- name: snapshot
+SELECT text FROM snapshots WHERE workspace = :workspace AND id = :id;
+
+-- name: run_by_key
+SELECT body, id FROM runs WHERE workspace = :workspace AND agent = :agent AND key = :key AND key <> ''
+ORDER BY id DESC LIMIT 1;
+
+-- name: find_runs
+SELECT r.body, r.id FROM (
+    SELECT * FROM (
+        SELECT id FROM runs WHERE workspace = :workspace AND code >= :prefix AND code < :beyond ORDER BY code LIMIT :limit
+    )
+    UNION
+    SELECT * FROM (
+        SELECT id FROM runs WHERE workspace = :workspace AND id >= :prefix AND id < :beyond ORDER BY id DESC LIMIT :limit
+    )
+    ORDER BY id DESC LIMIT :limit
+) f
+JOIN runs r ON r.workspace = :workspace AND r.id = f.id
+ORDER BY r.id DESC;
+
+-- name: runs
+SELECT body, id FROM runs WHERE workspace = :workspace AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: runs_in_state
+SELECT body, id FROM runs INDEXED BY runs_state
+WHERE workspace = :workspace AND state = :state AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: runs_of_agent
+SELECT body, id FROM runs INDEXED BY runs_agent
+WHERE workspace = :workspace AND agent = :agent AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: runs_of_parent
+SELECT body, id FROM runs INDEXED BY runs_parent
+WHERE workspace = :workspace AND parent = :parent AND parent <> '' AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: resumable
+SELECT body, id FROM runs INDEXED BY runs_wakeable
+WHERE workspace = :workspace AND host = :host AND wakeable = 1 ORDER BY changed_at, id LIMIT :limit;
+
+-- name: overdue_runs
+SELECT body, id FROM runs INDEXED BY runs_due
+WHERE workspace = :workspace AND due_at <= :now AND due_at < 9223372036854775807 ORDER BY due_at, id LIMIT :limit;
