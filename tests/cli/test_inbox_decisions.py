@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input, TextArea
 
 import assent as package
@@ -14,7 +15,7 @@ from assent.cli.screen.edit import Form
 from assent.cli.screen.live import View
 from assent.core.request import Executor, Review, State
 from assent.engine.deadlines import settle_overdue
-from tests.cli.seat import HELD, OPTIONS, policy, seated, state
+from tests.cli.seat import HELD, OPTIONS, Seat, policy, seated, state
 from tests.cli.terminal import MILD, Agent
 
 
@@ -284,3 +285,48 @@ async def test_an_unknown_outcome_is_settled_by_who_looked(here: Path) -> None:
         await seat.press("2")
         await state(agent, request, seat, State.FAILED)
     await asyncio.to_thread(agent.close)
+
+
+def burst(seat: Seat, *keys: str) -> None:
+    """The keys arrive at once, as over a slow line or from a paste."""
+    for key in keys:
+        seat.pilot.app.post_message(events.Key(key, " " if key == "space" else key if len(key) == 1 else None))
+
+
+async def test_keys_that_arrive_at_once_act_in_their_order(here: Path, agent: Agent) -> None:
+    request = agent.asks()
+    async with seated(here) as seat:
+        await seat.looks_at(request)
+        await seat.press("d")
+        await seat.dialog(Pick)
+        await seat.press("tab")
+        burst(seat, *"hello", "backspace", "backspace", "p", *"?me", "left", "left", "backspace", "space", "enter")
+        after = await state(agent, request, seat, State.DENIED)
+        assert after.reason == "help me"
+
+
+async def test_words_are_sent_whole_when_enter_comes_right_behind_them(here: Path, agent: Agent) -> None:
+    request = agent.asks()
+    async with seated(here) as seat:
+        await seat.looks_at(request)
+        await seat.press("s")
+        await seat.dialog(Words)
+        burst(seat, *"morx", "backspace", *"e", "enter")
+        after = await state(agent, request, seat, State.REVISED)
+        assert after.reason == "more"
+
+
+async def test_what_was_begun_is_there_again_after_escape(here: Path, agent: Agent) -> None:
+    request = agent.asks()
+    async with seated(here) as seat:
+        await seat.looks_at(request)
+        for key, kind in (("s", Words), ("d", Pick)):
+            await seat.press(key)
+            await seat.dialog(kind)
+            await seat.press("tab" if kind is Pick else "w", *"ords", "escape", "escape")
+            await seat.press(key)
+            await seat.dialog(kind)
+            field = seat.top.query_one("#words")
+            assert (field.value if isinstance(field, Input) else field.text).endswith("ords")
+            await seat.press("escape")
+        assert agent.now(request).state is State.PENDING

@@ -145,6 +145,7 @@ class Decisions:
                 REASONS,
                 own_words="or say it in your own words; the agent is told",
                 switch="stop the whole run" if found.run else "",
+                draft=f"deny {found.id}",
             )
         )
         if picked is None:
@@ -158,7 +159,8 @@ class Decisions:
         """Back to the agent with instructions."""
         found = shown.brief
         told = "What should be different in the next draft? The agent is told, and proposes again."
-        text = await self._ask(Words(f"Send back: {inert(found.title)[:160]}", self._look(), told))
+        heading = f"Send back: {inert(found.title)[:160]}"
+        text = await self._ask(Words(heading, self._look(), told, draft=f"send back {found.id}"))
         if text is None:
             return None
         return await self._said(found.id, self._live.inbox.revise(self._person, found.id, text, **self._shown(found)))
@@ -227,7 +229,14 @@ class Decisions:
         begin = str(question.best_guess) if question.has_best_guess and plain else ""
         begin = inert(begin, lines=True) if len(begin) < 2_000 else ""
         text = await self._ask(
-            Words(inert(question.text)[:300], self._look(), told, begin=begin, check=None if plain else _json_problem)
+            Words(
+                inert(question.text)[:300],
+                self._look(),
+                told,
+                begin=begin,
+                check=None if plain else _json_problem,
+                draft=f"answer {found.id}",
+            )
         )
         if text is None:
             return None

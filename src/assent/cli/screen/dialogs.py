@@ -18,6 +18,7 @@ from textual.widgets import Input, TextArea
 from assent.cli.screen.lines import BLANK, DASH, Piece, Row, flow, inert
 from assent.cli.screen.look import PLAIN, Look
 from assent.cli.screen.paper import Draw, Paper, Slab
+from assent.cli.screen.writing import Area, Line, PhraseInput
 
 T = TypeVar("T")
 
@@ -32,9 +33,13 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     danger = False
+    _drafts: ClassVar[dict[str, str]] = {}
+    """What somebody began to write and left, for this session."""
 
-    def __init__(self, heading: str, look: Look) -> None:
+    def __init__(self, heading: str, look: Look, draft: str = "") -> None:
         super().__init__()
+        self._draft = draft
+        """Under which name what was begun is kept; empty means not at all."""
         self._heading, self.look = heading, look
         self.complaint = ""
         self.opened_at = time.monotonic()
@@ -63,7 +68,16 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         self.refoot()
 
     def action_leave(self) -> None:
+        """Back, and what was written is there when it is opened again."""
+        if self._draft:
+            self._drafts[self._draft] = self._written()
         self.dismiss(None)
+
+    def _written(self) -> str:
+        return ""
+
+    def _begun_before(self) -> str:
+        return self._drafts.get(self._draft, "") if self._draft else ""
 
     def _title(self, width: int) -> list[Row]:
         return flow([(inert(self._heading)[:400], self.look.strong)], width)
@@ -126,24 +140,17 @@ class Confirm(Dialog[bool]):
             self.dismiss(True)
 
 
-class PhraseInput(Input):
-    """A line that must be typed: pasting into it does nothing."""
-
-    def _on_paste(self, event: events.Paste) -> None:
-        event.prevent_default()
-        event.stop()
-
-
 class Typed(Dialog[str]):
     """Something critical: it says what will happen, waits, and wants the phrase typed; then `ctrl+y` confirms."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+y", "yes", show=False, priority=True),
+        Binding("ctrl+y", "yes", show=False),
         Binding("up", "scroll(-1)", show=False, priority=True),
         Binding("down", "scroll(1)", show=False, priority=True),
         Binding("pageup", "scroll(-10)", show=False, priority=True),
         Binding("pagedown", "scroll(10)", show=False, priority=True),
     ]
+    IN_ORDER: ClassVar[dict[str, str]] = {"ctrl+y": "yes"}
     danger = True
 
     def __init__(self, heading: str, look: Look, draw: Draw, phrase: str) -> None:
@@ -227,18 +234,22 @@ class Pick(Dialog[Picked]):
         own_words: str = "",
         must_pick: bool = False,
         switch: str = "",
+        draft: str = "",
     ) -> None:
-        super().__init__(heading, look)
+        super().__init__(heading, look, draft)
         self._choices, self._own, self._must, self._switch, self._on = choices, own_words, must_pick, switch, False
         self._begun = False
 
     def parts(self) -> ComposeResult:
         yield Paper(self._lines, id="reading", margin=0, most=40)
         if self._own:
-            yield Input(placeholder=self._own, id="words", select_on_focus=False)
+            yield Line(self._begun_before(), placeholder=self._own, id="words", select_on_focus=False)
 
     def on_mount(self) -> None:
         self.query_one(Paper).focus()
+
+    def _written(self) -> str:
+        return self.query_one(Line).value if self._own else ""
 
     def keys(self) -> list[Piece]:
         numbers = self.key(f"1{DASH}{min(9, len(self._choices))}", "pick") if self._choices else []
@@ -309,10 +320,7 @@ class Pick(Dialog[Picked]):
 class Words(Dialog[str]):
     """A few lines for the agent, or an answer. Enter sends them, ctrl+j breaks the line."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", show=False, priority=True),
-        Binding("ctrl+j", "break", show=False, priority=True),
-    ]
+    IN_ORDER: ClassVar[dict[str, str]] = {"enter": "send", "ctrl+j": "break"}
 
     def __init__(
         self,
@@ -323,16 +331,20 @@ class Words(Dialog[str]):
         begin: str = "",
         needed: bool = True,
         check: Callable[[str], str] | None = None,
+        draft: str = "",
     ) -> None:
-        super().__init__(heading, look)
+        super().__init__(heading, look, draft)
         self._told, self._begin, self._needed, self._check = told, begin, needed, check
 
     def parts(self) -> ComposeResult:
         yield Slab(lambda width: flow([(inert(self._told)[:600], self.look.soft)], width))
-        yield TextArea(self._begin, id="words", soft_wrap=True, show_line_numbers=False)
+        yield Area(self._begun_before() or self._begin, id="words", soft_wrap=True, show_line_numbers=False)
 
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()
+
+    def _written(self) -> str:
+        return self.query_one(TextArea).text
 
     def keys(self) -> list[Piece]:
         return [*self.key("enter", "send"), *self.key("ctrl+j", "new line")]

@@ -26,6 +26,7 @@ from assent.cli.screen.fields import pretty
 from assent.cli.screen.lines import Piece, flow, inert
 from assent.cli.screen.look import Look
 from assent.cli.screen.paper import Slab
+from assent.cli.screen.writing import Area, Line
 from assent.core.action import Json
 from assent.core.canonical import restore
 from assent.core.text import visible
@@ -131,9 +132,10 @@ class Form(Dialog[Mapping[str, Json]]):
     """The arguments, each in an editor that fits it. What comes back was checked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "check", show=False, priority=True),
-        Binding("ctrl+e", "editor", show=False, priority=True),
+        Binding("ctrl+s", "check", show=False),
+        Binding("ctrl+e", "editor", show=False),
     ]
+    IN_ORDER: ClassVar[dict[str, str]] = {"ctrl+s": "check", "ctrl+e": "editor"}
 
     def __init__(
         self, heading: str, look: Look, args: Mapping[str, Json], schema: Mapping[str, Json] | None, check: Check
@@ -223,12 +225,12 @@ def _editor(field: Field, number: int) -> Widget | None:
                 return Select(options, prompt="not given", id=name, classes="field")
             return Select(options, value=field.choices.index(field.value), allow_blank=False, id=name, classes="field")
         case "integer" | "number":
-            return Input(field.begin, id=name, classes="field", select_on_focus=False)
+            return Line(field.begin, id=name, classes="field", select_on_focus=False)
         case "text" if "\n" not in field.begin and len(field.begin) <= _LONG_LINE and "\t" not in field.begin:
             placeholder = "not given" if field.value is _MISSING else ""
-            return Input(field.begin, placeholder=placeholder, id=name, classes="field", select_on_focus=False)
+            return Line(field.begin, placeholder=placeholder, id=name, classes="field", select_on_focus=False)
         case _:
-            return TextArea(field.begin, id=name, classes="field", soft_wrap=True, tab_behavior="focus")
+            return Area(field.begin, id=name, classes="field", soft_wrap=True, tab_behavior="focus")
 
 
 def _held(form: Form, number: int) -> Any:
