@@ -15,7 +15,7 @@ import typer
 from assent.cli.card import is_folded, print_card
 from assent.cli.print import inert, say
 from assent.cli.session import can_ask
-from assent.core.action import Json
+from assent.core.action import Json, Risk
 from assent.core.briefing import Briefing
 from assent.errors import ConfirmationNeeded, InvalidDecision
 
@@ -59,6 +59,7 @@ def confirmation(
     *,
     verb: str,
     phrase: str,
+    risk: Risk | None,
     args: Mapping[str, Json],
     confirm: str,
     digest: str,
@@ -67,13 +68,15 @@ def confirmation(
     """What confirms the decision, after the person has seen what it is about where that has to be made sure.
 
     That is so for critical actions (the phrase is typed), for what was changed since it was asked, and for
-    arguments too long for one look. A script proves that it showed the card by passing its digest.
+    arguments too long for one look. A script proves that it showed the card by passing its digest. At a terminal
+    everything dangerous is shown and asked about: the command may have been typed from memory.
     """
     if phrase and not confirm.strip():
         if not can_ask(as_json=as_json):
             raise ConfirmationNeeded(f"this is critical: pass --confirm {phrase!r} to {verb} it", phrase=phrase)
         print_card(card, now, whole=True)
-        say(f"\nThis is critical. To {verb} it, type: ", inert(phrase, "bold"))
+        say()
+        say(f"This is critical. To {verb} it, type: ", inert(phrase, "bold"))
         confirm = line("> ")
         if confirm != phrase:
             raise ConfirmationNeeded(f"{phrase!r} was not typed, so nothing was decided", phrase=phrase)
@@ -81,6 +84,8 @@ def confirmation(
     reason = _needs_a_look(card, args)
     if reason and not digest and not confirm:
         look(card, now, verb, reason, as_json=as_json)
+    elif not digest and not confirm and risk is not None and risk >= Risk.DANGEROUS and can_ask(as_json=as_json):
+        look(card, now, verb, f"it is {risk}", as_json=as_json)
     return confirm
 
 
@@ -92,12 +97,13 @@ def look(card: Briefing, now: datetime, verb: str, reason: str, *, as_json: bool
             phrase="",
         )
     print_card(card, now, whole=True)
-    agreed(verb, f"\n{reason[:1].upper()}{reason[1:]}.")
+    agreed(verb, f"{reason[:1].upper()}{reason[1:]}.")
 
 
 def agreed(verb: str, about: str = "") -> None:
     """The person typed the verb; anything else ends the command and changes nothing."""
     if about:
+        say()
         say(about)
     if line(f"Type {verb} to go on; anything else leaves it as it is: ") != verb:
         raise typer.Abort

@@ -122,13 +122,14 @@ def _show_difference(card: Briefing, changed: Mapping[str, Json]) -> None:
 
 
 def _judged(instead: Candidate) -> str:
-    return f"\nIt is {instead.assessment.risk} then: {instead.says}"
+    return f"It is {instead.assessment.risk} then: {instead.says}"
 
 
 def _typed(wanted: str, *, as_json: bool) -> str:
     if not can_ask(as_json=as_json):
         raise ConfirmationNeeded(f"this is critical: pass --confirm {wanted!r} to allow it", phrase=wanted)
-    say(f"\nThis is critical. To allow it with these changes, type: {wanted}")
+    say()
+    say(f"This is critical. To allow it with these changes, type: {wanted}")
     typed = asking.line("> ")
     if typed != wanted:
         raise ConfirmationNeeded(f"{wanted!r} was not typed, so nothing was decided", phrase=wanted)
@@ -178,4 +179,6 @@ def _value(card: Briefing, name: str, text: str) -> Json:
     except InvalidArguments:
         if kind is None:
             return text
+        if kind == "array":
+            raise InvalidDecision(f"""{name} is a list: --set '{name}=["{text[:40]}"]'""") from None
         raise

@@ -104,9 +104,10 @@ def approve(
     digest: Digest = "",
     as_json: AsJson = False,
 ) -> None:
-    """Let it run, exactly as shown.
+    """Let it run, exactly as asked.
 
-    On a terminal a critical action is shown first and its phrase has to be typed; Enter alone approves nothing.
+    On a terminal what is dangerous is shown first and asks back, and for what is critical a phrase has to be typed;
+    Enter alone approves nothing. With --digest, which `assent show` prints, nothing is asked.
 
     Example: assent approve 7k --note "checked with Ann"
     """
@@ -116,7 +117,7 @@ def approve(
         typed = confirm
         if card.state is State.PENDING and card.kind is Kind.ACTION:
             typed = asking.confirmation(
-                card, now, verb="approve", phrase=card.phrase, args=card.args,
+                card, now, verb="approve", phrase=card.phrase, risk=card.risk, args=card.args,
                 confirm=confirm, digest=digest, as_json=as_json,
             )  # fmt: skip
         after = await desk.inbox.approve(
@@ -215,7 +216,7 @@ def choose(
         option = card.options[number - 1] if 0 < number <= len(card.options) else None
         if card.state is State.PENDING and option is not None and not option.forbidden:
             typed = asking.confirmation(
-                card, now, verb="choose", phrase=option.phrase, args=option.args,
+                card, now, verb="choose", phrase=option.phrase, risk=option.risk, args=option.args,
                 confirm=confirm, digest=digest, as_json=as_json,
             )  # fmt: skip
         seen_digest = digest or card.digest

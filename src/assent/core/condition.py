@@ -279,8 +279,10 @@ def _complaint(message: str) -> str:
     if "recursion" in what:
         return "the condition nests too deeply; simplify it"
     if "'<EOF>'" in what:
-        return f"{where}: the condition ends too early; {known}"
-    return f"{where}: {what[:160]}; {known}"
+        return f"{where}: the condition ends too early; write what it should hold"
+    if re.search(r"input '(and|or|not)'", what):
+        return f"{where}: conditions are joined with && and ||, and turned round with !"
+    return f"{where}: {what[:160]}"
 
 
 def _quoted(text: str) -> str:

@@ -39,6 +39,13 @@ def check_policy(policy: Policy, lines: Lines, complaints: Complaints) -> None:
             _check_soft(policy, rule, where["gate"], complaints)
     complaints.rule = ""
     _warn_unreachable(policy.rules, complaints)
+    if len(policy.people) == 1 and not policy.allows_self_review:
+        alone = policy.people[0].name
+        text = (
+            f"{alone} is the only one named, and nobody decides what they asked for themselves: what {alone}'s own "
+            "agents ask can be decided by nobody; name somebody else too, or write self_review: true"
+        )
+        complaints.warn(lines.get(("", "people"), 1), text)
     named = any(rule.reviewers or rule.quorum.roles for rule in policy.rules) or bool(policy.reviewers)
     if named and not policy.people:
         text = "reviewers are named but there is no people: section, so anyone at this machine may decide"

@@ -142,7 +142,7 @@ def _limits(reader: Reader, node: Node, limits: Limits) -> Limits:
 
 
 def _time_or_never(reader: Reader, node: Node, what: str) -> timedelta | None:
-    return None if node.value == "never" else reader.duration(node, f"{what} (or never)")
+    return None if node.value == "never" else reader.duration(node, what, "never")
 
 
 def _self_review(reader: Reader, node: Node | None) -> bool | None:

@@ -123,7 +123,9 @@ def read_yaml(text: str, complaints: Complaints) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = min(mark.line + 1, last) if mark else 1
-        complaints.add(line, f"not valid YAML: {_one_line(error.problem)}; check the indentation and the quotes")
+        written = text.split("\n")[line - 1] if line <= last else ""
+        remedy = "indent with spaces, not tabs" if "\t" in written else "check the indentation and the quotes"
+        complaints.add(line, f"not valid YAML: {_one_line(error.problem)}; {remedy}")
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         position = getattr(error, "position", 0)
         line = text.count("\n", 0, position if isinstance(position, int) else 0) + 1
@@ -320,12 +322,13 @@ class Reader:
         self.complaints.add(node.line, f"{what} is {shown}; {remedy}")
         return None
 
-    def duration(self, node: Node, what: str) -> timedelta | None:
+    def duration(self, node: Node, what: str, *or_else: str) -> timedelta | None:
         """A stretch of time such as 90s, 15m, 1h, 2d or 1w."""
         found = _DURATION.fullmatch(node.value) if isinstance(node.value, str) else None
         time = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None
         if time is None or time > _LONGEST:
-            self._wrong(node, what, "a duration such as 90s, 15m, 1h, 2d or 1w")
+            others = "".join(f", or {word}" for word in or_else)
+            self._wrong(node, what, f"a duration such as 90s, 15m, 1h, 2d or 1w{others}")
             return None
         return time
 

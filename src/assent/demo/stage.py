@@ -208,15 +208,18 @@ class Reviewer:
     async def _modified(self, briefing: Briefing, settled: Task[Request], shown: Mapping[str, Any]) -> bool:
         """Approved with an argument changed, after the change was shown."""
         for name, value in briefing.args.items():
-            first = value_text(value).splitlines()[0]
-            self._stage.say((plain(name), "bold"), f" = {plain(first)}", indent=3)
-        change = await self._keyboard.line("name = new value (Enter to go back)", settled)
-        name, equals, written = (change or "").partition("=")
-        name = name.strip()
-        if not equals or name not in briefing.args:
-            if change:
-                self._stage.say(("Write it as name = value, with a name from above.", "yellow"), indent=1)
-            return False
+            first, *more = value_text(value).splitlines()
+            self._stage.say((plain(name), "bold"), f" = {plain(first)}{' …' if more else ''}", indent=3)
+        while True:
+            change = await self._keyboard.line("name = new value (Enter to go back)", settled)
+            if not change:
+                return False
+            name, equals, written = change.partition("=")
+            name = name.strip()
+            if equals and name in briefing.args:
+                break
+            # Asked again here: what is typed next must not be taken for a decision.
+            self._stage.say(("Write it as name = value, with a name from above.", "yellow"), indent=1)
         args = dict(briefing.args) | {name: _read(written.strip(), briefing.args[name])}
         self._stage.say(("instead: ", "dim"), (plain(name), "bold"), f" = {plain(value_text(args[name]))}", indent=3)
         if await self._keyboard.line("a approve with this change (Enter to go back)", settled) != "a":
