@@ -394,7 +394,7 @@ def test_explaining_shows_every_rule_and_how_it_met_the_action() -> None:
     assert "delete_* matches" in text
     assert "facts.count > 10 does not hold" in text
     assert "cannot be undone" in text
-    assert "after 1:00:00 deny" in text
+    assert "denied after 1 h" in text
 
 
 JSON = st.recursive(

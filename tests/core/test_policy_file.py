@@ -231,7 +231,7 @@ def test_what_is_wrong_is_named_with_its_line_and_remedy(text: str, line: int, s
             6,
             "limit ends before the last rung",
         ),
-        ("    gate: hard\n    limit: soon", 5, "limit (or never) is"),
+        ("    gate: hard\n    limit: soon", 5, "limit is"),
         ("    gate: hard\n    review: before", 5, "review has one word: after"),
         ("    gate: hard\n    options: [{consequence: x}]", 5, "an option needs a label"),
         ("    gate: hard\n    options: [{label: x}, {label: x}]", 5, "two options have one label"),

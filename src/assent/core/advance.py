@@ -179,7 +179,8 @@ def phrase(candidate: Candidate) -> str:
     for name in wanted:
         if name in values:
             value = values[name]
-            return f"{candidate.action.name} {f'{value:.2f}' if name == 'amount' else value}"
+            number = name == "amount" and isinstance(value, int | float)
+            return f"{candidate.action.name} {f'{value:.2f}' if number else value}"
     return candidate.action.name
 
 

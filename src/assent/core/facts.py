@@ -26,6 +26,7 @@ DEFAULTS: Mapping[str, Json] = MappingProxyType(
         "count": 0,
         "bytes": 0,
         "amount": 0.0,
+        "total": 0.0,
         "currency": "",
         "recipients": [],
         "external": 0,
@@ -52,7 +53,7 @@ DEFAULTS: Mapping[str, Json] = MappingProxyType(
 """Every well-known fact and the value that rules see when it is absent."""
 
 _READ_FROM_TEXT = ("links", "promised", "secret", "destroys", "programs", "statements", "unbounded")
-_SPOILT_BY_SIZE = frozenset({"external", "amount", "bytes", "promised"})
+_SPOILT_BY_SIZE = frozenset({"external", "amount", "total", "bytes", "promised"})
 _MANY = 100
 _MUCH = Decimal(1_000)
 
@@ -206,6 +207,9 @@ def _amounts(look: Look) -> list[Fact]:
     money = Money(largest.amount, currency)
     says = str(money) if len(look.amounts) == 1 else f"{money}, the largest of {len(look.amounts)} amounts"
     facts = [Fact("amount", float(money.amount), says, hurts=money.amount >= _MUCH)]
+    if len(look.amounts) > 1:
+        total = Money(sum((abs(each.amount) for each in look.amounts), Decimal(0)), currency)
+        facts.append(Fact("total", float(total.amount), f"{total} in all", hurts=total.amount >= _MUCH))
     if currency:
         facts.append(Fact("currency", currency, f"in {currency}"))
     return facts

@@ -74,9 +74,9 @@ def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime 
         return ended
     view = Looking(action, assessment)
     if grant.budget is not None:
-        has_amount = any(fact.name == "amount" for fact in assessment.facts)
         facts = view["facts"]  # Leaves out an amount that might be wrong.
-        if over := _over_budget(grant, facts.get("amount") if has_amount else None, facts.get("currency")):
+        amount = spending(assessment) if "amount" in facts else None
+        if over := _over_budget(grant, amount, facts.get("currency")):
             return over
     if grant.condition:
         held = compile_condition(grant.condition).holds(view)
@@ -85,6 +85,13 @@ def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime 
         if not held:
             return "its condition does not hold"
     return None
+
+
+def spending(assessment: Assessment) -> Decimal | None:
+    """What a call costs a budget: the largest of everything that is said of its money; `None` if that is unclear."""
+    told = [fact.value for fact in assessment.facts if fact.name in ("amount", "total")]
+    amounts = [decimal(value) for value in told]
+    return None if None in amounts else max((amount for amount in amounts if amount is not None), default=None)
 
 
 def use(grant: Grant, amount: Json, now: datetime) -> Grant:

@@ -15,12 +15,11 @@ from assent.core.audit import Entry
 from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change
 from assent.core.decision import Cancel
-from assent.core.grant import covers, use
-from assent.core.judge import is_stricter
+from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
-from assent.engine.judgement import Context, Judgement
+from assent.engine.judgement import Context, Judgement, merged
 from assent.engine.sealing import redacted, sealed
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Ear, Hub
@@ -54,6 +53,8 @@ class Prepared:
     verdict: Verdict
     injected: Mapping[str, Any] = field(default_factory=dict)
     looked_up: tuple[Fact, ...] = ()
+    fired: tuple[Trigger, ...] = ()
+    """Triggers that judging alone would not find again."""
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ class Calls:
             fired = (Trigger("lookup failed", says, GateKind.HARD),)
         judged = self.judgement.judged(tool, prepared.args, prepared.context, datetime.now(UTC), found, fired)
         action, assessment, verdict = judged
-        return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found)
+        return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found, fired=fired)
 
     async def submit(
         self, prepared: Prepared, *, start: bool = True, request_id: str | None = None
@@ -150,8 +151,9 @@ class Calls:
         clean, secret = sealed(self._vault, request_id, given, prepared.tool.secret)
         passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
         context = self.discreet(prepared.context, passed)
+        hidden = [self._vault.unseal(request_id, each) for each in secret.values()]
         if secret or context is not prepared.context:
-            prepared = self._rejudged(replace(prepared, args=clean, context=context), given)
+            prepared = self._rejudged(replace(prepared, args=clean, context=context), given, hidden)
         signature = prepared.tool.signature
         if signature is not None and not secret and not signature.same_after_round_trip(clean):
             raise InvalidArguments(
@@ -163,7 +165,7 @@ class Calls:
         except DuplicateStep as known:
             return await self._existing(known, prepared), False
         except GrantSpent as gone:
-            without = self._rejudged(prepared, given, without=gone.grant_id)
+            without = self._rejudged(prepared, given, hidden, without=gone.grant_id)
             return await self._opened(without, request_id, secret, start), True
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
@@ -174,18 +176,30 @@ class Calls:
             return context
         return replace(context, why=clean["why"], goal=clean["goal"], alternatives=tuple(clean["alt"]))
 
-    def _rejudged(self, prepared: Prepared, given: Mapping[str, Json], without: str = "") -> Prepared:
-        """Judged on what was given, secrets and all; shown by what is left when they are hidden, never as safer."""
-        now, context, known = datetime.now(UTC), prepared.context, prepared.looked_up
+    def _rejudged(
+        self, prepared: Prepared, given: Mapping[str, Json], hidden: Sequence[str] = (), without: str = ""
+    ) -> Prepared:
+        """Judged on what was given, secrets and all, and on what is left when they are hidden: the stricter holds.
+
+        The facts are those of what was given, since those are true, except where they would tell a secret.
+        """
+        now, context, known, fired = datetime.now(UTC), prepared.context, prepared.looked_up, prepared.fired
         judge = self.judgement.judged
-        action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, without=without)
-        _, full, on_all = judge(prepared.tool, given, context, now, known, without=without)
-        if not is_stricter(verdict.gate, on_all.gate):
-            verdict = on_all
+        action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, fired, without)
+        _, full, on_all = judge(prepared.tool, given, context, now, known, fired, without)
         if prepared.args is not given:
-            facts = tuple(fact for fact in shown.facts if fact.name != "only_reads")
+            told = [fact for fact in full.facts if self._is_discreet(fact, hidden)]
+            names = {fact.name for fact in told}
+            facts = tuple(told) + tuple(fact for fact in shown.facts if fact.name not in names | {"only_reads"})
             shown = replace(shown, effect=full.effect, risk=max(shown.risk, full.risk), facts=facts)
+            verdict = merged(on_all, verdict)
+        else:
+            verdict = on_all
         return replace(prepared, action=action, assessment=shown, verdict=verdict)
+
+    def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
+        told: Json = [fact.says, fact.value]
+        return bool(redacted(self._vault, told, hidden) == told)
 
     async def _opened(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
         context = prepared.context
@@ -450,8 +464,7 @@ def _charged(change: Change, prepared: Prepared, view: View) -> Change:
         raise GrantSpent(
             "the grant no longer covers this; it is judged without it", grant_id=prepared.verdict.grant or ""
         )
-    amount = next((fact.value for fact in prepared.assessment.facts if fact.name == "amount"), 0)
-    used = use(grant, amount, view.now)
+    used = use(grant, spending(prepared.assessment) or 0, view.now)
     body = {"request": change.request.id, "used": used.used, "granted_by": grant.granted_by}
     line = Entry("grant.used", view.now, grant.workspace, grant.id, prepared.context.agent, body)
     return replace(change, grants=(used,)).also(line)

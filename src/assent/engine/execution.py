@@ -21,8 +21,10 @@ from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import Tool, resolved
 from assent.errors import (
+    ActionFailed,
     AssentError,
     Conflict,
+    GuardError,
     InvalidArguments,
     LeaseLost,
     OutcomeUnknown,
@@ -102,7 +104,8 @@ class Execution:
         values = self.values(tool, request)
         token = _KEY.set(request.idempotency_key)
         try:
-            return tool.call(values, injected)
+            result = tool.call(values, injected)
+            return _run_already(self._portal.run(_awaited(result)) if inspect.isawaitable(result) else result)
         finally:
             _KEY.reset(token)
 
@@ -118,9 +121,18 @@ class Execution:
                 result = await tool.call(values, injected)
             else:
                 result = await asyncio.to_thread(tool.call, values, injected)
+            # Behind a plain wrapper an async function looks like any other; it has not run before it is awaited.
+            result = _run_already(await result if inspect.isawaitable(result) else result)
         except Exception as problem:
             await self.fail(request, problem)
             raise
+        except SystemExit as left:
+            # It would end the loop that it runs on, and with it everybody else's work.
+            await self.fail(request, left)
+            raise ActionFailed(
+                f"{tool.name} tried to end the process; that is on record as its failure",
+                request_id=request.id, code=request.code, error="SystemExit",
+            ) from left  # fmt: skip
         except BaseException:
             # Cancelled halfway: nobody knows how far it came. The lease runs out and the outcome is unknown.
             self.release(request)
@@ -241,6 +253,20 @@ class Execution:
             self.release(held.request)
         except AssentError:
             return
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def _run_already(result: Any) -> Any:
+    """The result, unless it is one whose work would only begin when somebody uses it."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        result = type(result).__name__
+        raise GuardError(
+            f"it returned a {result}, whose body has not run; return a list, so that it runs while it is permitted"
+        )
+    return result
 
 
 def _is_permitted(tool: Tool, request: Request) -> None:

@@ -20,6 +20,7 @@ from assent.core.action import Action, Declaration, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Ask, Kind, Question, Request, State
+from assent.core.secret_text import secret_texts
 from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
 from assent.engine.calls import Calls, Prepared, claims, new_code, refusal
 from assent.engine.execution import LEASE, Execution
@@ -32,7 +33,7 @@ from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
-from assent.errors import AlreadyDecided, AssentError, GuardError, NotFound, Parked, PolicyError
+from assent.errors import AlreadyDecided, AssentError, GuardError, InvalidArguments, NotFound, Parked, PolicyError
 from assent.ports import Store, Vault
 
 P = ParamSpec("P")
@@ -86,6 +87,8 @@ class Proposal:
             yield Running(dict(self._prepared.args), self._prepared.action.name, "")
             return
         execution = self._gate._calls.execution
+        if reason := await self._gate._judgement.objection(self._prepared.tool, self._request):
+            raise refusal(await execution.withdraw(self._request, reason))
         request = await execution.begin(self._request)
         candidate = request.candidate
         args = unsealed(self._gate._vault, request.id, restore(candidate.args_text), request.sealed)
@@ -255,6 +258,13 @@ class Gate:
         """
 
         def make(function: Callable[..., Any]) -> Guarded[Any, Any]:
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise GuardError(
+                    f"{function.__name__} is a generator: its body would run after it was permitted, bit by bit; "
+                    "guard a function that returns a list"
+                )
+            if isinstance(needed_by, datetime) and needed_by.tzinfo is None:
+                raise GuardError("needed_by has no time zone; pass one, such as datetime.now(UTC) + timedelta(hours=2)")
             signature = read_signature(function, inject=frozenset(inject or {}))
             made = tool(
                 name or function.__name__,
@@ -354,14 +364,21 @@ class Gate:
         if context.key and not context.run:
             context = replace(context, run=context.agent)
         guessed = best_guess is not _MISSING
-        question = redacted(self._vault, question)
         context = self._calls.discreet(context, ())
         at_end = AtEnd.PROCEED if guessed else AtEnd.DENY
         verdict = Verdict(
             GateKind.ASK, "question", "the agent needs an answer",
             reviewers=tuple(reviewers), ladder=Ladder(limit=time, at_end=at_end), policy_version=self.policy.version,
         )  # fmt: skip
-        options = tuple(redacted(self._vault, list(choices)))
+        offered = list(choices)
+        if not all(type(each) is str for each in (question, *offered)):
+            raise InvalidArguments("a question and its choices are texts")
+        if guessed and secret_texts({"guess": best_guess}):
+            raise InvalidArguments("the best guess contains what looks like a secret, and it would be stored")
+        if guessed:
+            best_guess = restore(canonical(best_guess))
+        question = redacted(self._vault, question)
+        options = tuple(redacted(self._vault, offered))
         asked = tool("question", description="", declared=Declaration(True, Reach.NOTHING, False, False))
         action = Action("question", {"question": question, "choices": list(options)}, context.agent)
         assessment = self._judgement.judged(asked, action.args, context, datetime.now(UTC))[1]

@@ -108,7 +108,7 @@ class Guarded(Generic[P, R]):
             return self._portal.run(execution.run(tool, request, prepared.injected))
         try:
             result = execution.call(tool, request, prepared.injected)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             self._portal.run(execution.fail(request, problem))
             raise
         except BaseException:

@@ -1,9 +1,11 @@
 """The reviewer's side: what waits, what it is, and what people say about it. Identity comes from the edge."""
 
+import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+import referencing.exceptions
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
@@ -281,7 +283,7 @@ def _fits(value: Json, schema: Mapping[str, Json] | None, what: str, sealed: Con
             for problem in Draft202012Validator(dict(schema)).iter_errors(value)
             if not (isinstance(problem.instance, str) and problem.instance in sealed)
         ]
-    except SchemaError:
+    except (SchemaError, re.error, RecursionError, referencing.exceptions.Unresolvable, OSError, ValueError):
         raise InvalidDecision(f"{what} cannot be checked: the action's own schema is broken; deny it") from None
     if problems:
         said = "; ".join(

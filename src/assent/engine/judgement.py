@@ -1,6 +1,7 @@
 """The active policy and standing grants of a workspace, and what they say of a call."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,14 +11,15 @@ from assent.core.canonical import canonical, digest, restore
 from assent.core.classify import assess, profile
 from assent.core.decision import Candidate
 from assent.core.grant import Grant, concerns
-from assent.core.judge import is_stricter, judge
+from assent.core.judge import is_stricter, judge, strictest
 from assent.core.policy import Policy, Rule, builtin_policy
 from assent.core.policy_file import load_policy
 from assent.core.request import Request
 from assent.core.situation import Situation
 from assent.core.text import default_line, render
-from assent.core.verdict import GateKind, Trigger, Verdict
+from assent.core.verdict import GateKind, Quorum, Trigger, Verdict
 from assent.engine.tool import Tool
+from assent.errors import InvalidArguments
 from assent.ports import Store
 
 
@@ -34,6 +36,32 @@ class Context:
     cost: float | None = None
     alternatives: tuple[str, ...] = ()
     draft_of: str = ""
+
+    def __post_init__(self) -> None:
+        """What cannot be put on record is refused here, where whoever said it can be told."""
+        for name in ("agent", "run", "key", "goal", "why", "draft_of"):
+            _text(name, getattr(self, name))
+        for name in ("confidence", "cost"):
+            value = getattr(self, name)
+            if value is not None and (type(value) not in (int, float) or not abs(value) <= _HUGE):
+                raise InvalidArguments(f"{name} must be a number; leave it out where there is none")
+        if not isinstance(self.alternatives, tuple):
+            raise InvalidArguments("alternatives must be a list of texts")
+        for each in self.alternatives:
+            _text("an alternative", each)
+
+
+_HUGE = 1e15
+
+
+def _text(name: str, value: object) -> None:
+    if type(value) is not str:
+        raise InvalidArguments(f"{name} must be text, not {type(value).__name__}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidArguments(f"{name} contains half a surrogate pair; pass valid Unicode") from None
 
 
 class Judgement:
@@ -137,9 +165,7 @@ class Judgement:
         if request.votes and permit is not None and permit.policy_version == self.policy.version:
             return ""
         if not request.votes and candidate.verdict.grant is not None:
-            given = await self._store.grants(self._workspace, live_only=False)
-            used = [grant for grant in given if grant.id == candidate.verdict.grant and grant.used]
-            return "" if used and concerns(used[0], candidate.action) else "no such grant was used"
+            return await self._not_granted(request, candidate.verdict.grant)
         facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
         context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
         args = restore(candidate.args_text)
@@ -148,6 +174,30 @@ class Judgement:
             candidate.verdict.gate if request.votes else GateKind.SOFT if request.word == "silence" else GateKind.WATCH
         )
         return f"policy says {verdict.gate}: {verdict.because}" if is_stricter(verdict.gate, most) else ""
+
+    async def _not_granted(self, request: Request, grant_id: str) -> str:
+        """Why the grant that a request names does not allow it: it must have been charged for this very request.
+
+        Each charge counts the grant up and leaves an entry; more entries than that were not made by charging.
+        """
+        given = await self._store.grants(self._workspace, live_only=False)
+        grant = next((each for each in given if each.id == grant_id), None)
+        if grant is None or not concerns(grant, request.candidate.action):
+            return "no such grant was given"
+        if grant.revoked_at is not None:
+            return "its grant was revoked"
+        if request.candidate.assessment.risk > grant.max_risk:
+            return f"its grant is for actions up to {grant.max_risk}"
+        await self._store.sequence(self._workspace)
+        charged: list[str] = []
+        start = 0
+        while page := await self._store.entries(self._workspace, subject=grant_id, start=start, limit=1000):
+            told = [json.loads(entry.text) for entry in page]
+            charged += [each["body"].get("request", "") for each in told if each["kind"] == "grant.used"]
+            start = page[-1].index + 1
+        if request.id not in charged or len(charged) > grant.used:
+            return "its grant was not charged for it"
+        return ""
 
     def candidate(
         self,
@@ -176,8 +226,24 @@ _ANSWERS = ("reversible", "reach", "outside", "money", "risk")
 
 def stricter(first: Verdict, second: Verdict) -> Verdict:
     """The verdict for changed bytes: `second`, judged on them, unless the first is stricter; never a smaller quorum."""
+    return replace(merged(first, second), observed=None, grant=None)
+
+
+def merged(first: Verdict, second: Verdict) -> Verdict:
+    """Both verdicts at once: the stricter gate, every trigger, and all the people that either asks for.
+
+    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular.
+    """
     chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
     seen = {trigger.name for trigger in chosen.triggers}
     triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)
-    count = max(first.quorum.count, second.quorum.count)
-    return replace(chosen, triggers=triggers, quorum=replace(chosen.quorum, count=count), observed=None, grant=None)
+    roles = tuple(dict.fromkeys(chosen.quorum.roles + other.quorum.roles))
+    watched = [gate for gate in (first.observed, second.observed) if gate is not None]
+    return replace(
+        chosen,
+        triggers=triggers,
+        reviewers=chosen.reviewers or other.reviewers,
+        quorum=Quorum(max(first.quorum.count, second.quorum.count), roles),
+        observed=strictest(watched) if watched else None,
+        grant=first.grant if first.grant == second.grant else None,
+    )

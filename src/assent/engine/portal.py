@@ -1,10 +1,13 @@
 """An event loop in a thread of its own, so that code without asyncio can wait for the engine."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from assent.errors import GuardError
 
 T = TypeVar("T")
 
@@ -16,6 +19,7 @@ class Portal:
         self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -23,7 +27,10 @@ class Portal:
         if self._loop is None:
             with self._lock:
                 if self._loop is None:
+                    self._process = os.getpid()
                     self._loop = self._started()
+        if self._process != os.getpid():
+            raise GuardError("the gate was opened before this process was forked; open one in each process")
         return self._loop
 
     def _started(self) -> asyncio.AbstractEventLoop:

@@ -247,6 +247,11 @@ def all_columns(request: Request, when: When) -> Row:
     row["executor"] = ask.executor.value
     row["title"] = ask_title(ask)
     row["ask"] = ask_text(ask)
+    try:
+        _decode_ask(row["ask"])
+    except msgspec.MsgspecError as error:
+        # Once on record, it would be in everybody's way.
+        raise InvalidArguments(f"it could not be read back once it is on record ({error}); pass plain data") from None
     return row
 
 

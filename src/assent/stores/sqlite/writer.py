@@ -4,6 +4,7 @@ Nobody waits for a group to form. While one transaction syncs, the next group ga
 comes alone, to a disk that syncs quickly, is committed on the spot: handing it over would take longer than that.
 """
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -44,6 +45,14 @@ Job = tuple[Work, Ticket]
 
 class _HalfWrittenError(Exception):
     """A job failed after it had written something, or at the hands of the database."""
+
+
+def _may_be_interrupted() -> bool:
+    """Ctrl-C would raise between any two instructions here. `asyncio.run` prevents that; a bare loop does not."""
+    return (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
 
 
 class Writer:
@@ -159,6 +168,7 @@ class Writer:
             and not self._recorder
             and self.ready.is_set()
             and time.monotonic() >= self._spot_from
+            and not _may_be_interrupted()
         )
 
     def _done_here(self, work: Work, ticket: Ticket) -> bool:
@@ -177,6 +187,10 @@ class Writer:
             self._ring()
             settle((ticket,))
             self._announce()
+        except BaseException:
+            # Interrupted, on the main thread: before COMMIT nothing of it remains, after it nothing is to be undone.
+            self._undo()
+            raise
         finally:
             self._writing.release()
         return True
