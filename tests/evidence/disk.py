@@ -16,12 +16,14 @@ from pathlib import Path
 
 from tests.evidence import planted, traffic
 from tests.evidence.outcome import Control, Outcome
-from tests.evidence.processes import Message, Say, TookTooLong, answer, fork, listen
+from tests.evidence.processes import Message, Say, answer, fork, listen
 from tests.evidence.recovery import recover
 from tests.evidence.world import KINDS, Place, Step
 
 SECONDS = 60.0
 STEPS = 60
+QUIET = 8.0
+"""Seconds after which what is full is full, although nobody said so often enough."""
 REFUSALS = 3
 """So many calls are told that there is no room before room is made."""
 
@@ -139,8 +141,8 @@ def tried(room: Tmpfs | Limit, outside: str, trial: Plan, plant: planted.Plant) 
     def refused() -> bool:
         return len(child.said("trouble")) >= REFUSALS or bool(child.said("end") or child.said("crash"))
 
-    if not listen([child], time.monotonic() + SECONDS, refused):
-        raise TookTooLong(f"neither full nor at its end: {child.heard[-3:]}")
+    # Where only workers are refused, which try again and say nothing, it is given room after a while.
+    listen([child], time.monotonic() + QUIET, refused)
     before = len(child.said("finished"))
     room.free(child.pid)
     ended = listen([child], time.monotonic() + SECONDS, lambda: bool(child.said("end") or child.said("crash")))

@@ -19,7 +19,7 @@ from assent.core.place_text import (
     path_marks,
     recipients_in,
 )
-from assent.core.secret_text import holds_secret, is_secret_key
+from assent.core.secret_text import holds_secret, is_secret_key, is_secret_name
 
 MOST_VALUES = 5_000
 MOST_TEXT = 120_000
@@ -70,6 +70,8 @@ class Look:
                 if kinds.of(key) & kinds.EVERYTHING:
                     self.unbounded = self.unbounded or f"{key} is set"
             elif isinstance(value, _NUMBERS):
+                if kinds.of(key) & kinds.SECRET and is_secret_name(key):
+                    self.note("secret", (f"a secret in {key}",))
                 self.number(key, value)
             elif isinstance(value, _LISTS):
                 self.list(key, value, waiting)

@@ -47,7 +47,23 @@ _READERS = frozenset(
     which type tree diff cmp sort uniq cut tr nl basename dirname realpath readlink printenv uptime free groups
     locale cal sleep true false test find git jq md5sum sha256sum cd""".split()
 )
-_CAN_WRITE = frozenset("find sort tree date git rg file".split())
+_READING_OPTIONS = {
+    program: re.compile(pattern)
+    for program, pattern in {
+        "find": r"-(?:i?name|i?path|type|size|[acm]time|[acm]min|newer|maxdepth|mindepth|print0?|empty|user|group|perm"
+        r"|not|o|or|a|and|prune|ls|regex|iregex|xdev|L|H|P|\d+[kMG]?)",
+        "sort": r"-[rnuhVfbcgisMz]+|-k[\d.,rn]*|-t.?|--(?:reverse|numeric-sort|unique)",
+        "tree": r"-[adfhpsugDCFL\d]+",
+        "date": r"-u|--utc|-R|-I[a-z]*|--rfc-email|--iso-8601(?:=[a-z]+)?",
+        "rg": r"-[inlcvwFHNSshoxU\d]+|-[ABCgtTm]\d*"
+        r"|--(?:hidden|no-ignore|count|files|files-with-matches|no-heading|json|stats)",
+        "file": r"-[bikL]+|--(?:brief|mime|mime-type)",
+        "git": r"-[psbwnz\d]+|-U\d+|--(?:oneline|stat|shortstat|numstat|name-only|name-status|graph|all|decorate"
+        r"|short|porcelain|branch|cached|staged|no-color|follow|no-merges|merges|reverse|tags|abbrev-ref|show-toplevel|no-patch|date=\w+"
+        r"|(?:since|until|after|before|author|format|pretty|max-count)=[\w .:%,/@+-]*)",
+    }.items()
+}
+"""For programs that can also write: the options with which they do not. Everything else counts against them."""
 _READING_GIT = frozenset("status log diff show blame shortlog describe rev-parse ls-files ls-tree".split())
 _DESTROYERS = {
     "rm": "rm deletes files", "rmdir": "rmdir deletes directories", "unlink": "unlink deletes a file",
@@ -106,10 +122,6 @@ _REDIRECT = re.compile(r"(?<![0-9&])>(?!&)|[0-9]>(?!&|\s*/dev/null)|\btee\b")
 _SEPARATOR = re.compile(r"\|\||&&|[;|&\n]")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _ASSIGNMENT = re.compile(r"^\w+=")
-_WRITING_FLAGS = re.compile(
-    r"\s-(?:delete|exec|execdir|ok|okdir|fls|fprint\w*)\b|\s-o|\s--(?:output|set|ext-diff|textconv|pre|compress-program)"
-    r"|\s-s\b|\s-O"
-)
 _UNAMBIGUOUS = re.compile(
     r"(?:[A-Za-z0-9 _./=,:@%+|-]|(?<= )'(?!-)[A-Za-z0-9 _./=,:@%+*?-]*'(?= |$)|(?<= )2>/dev/null(?= |$))+"
 )
@@ -193,9 +205,10 @@ def _only_reads(part: list[str]) -> bool:
         return False
     if program == "uniq" and len(part) > 2:
         return False
-    if program == "sort" and any(word[0] == "-" and "o" in word for word in part[1:]):
-        return False
-    return program not in _CAN_WRITE or not _WRITING_FLAGS.search(" ".join(part))
+    if program == "date" and any(word[0] not in "-+" for word in part[1:]):
+        return False  # it sets the clock
+    known = _READING_OPTIONS.get(program)
+    return known is None or all(known.fullmatch(word) for word in part[1:] if word[0] == "-" and len(word) > 1)
 
 
 _SQL_KINDS = frozenset(
@@ -203,7 +216,14 @@ _SQL_KINDS = frozenset(
     describe desc values table pragma attach detach vacuum analyze call exec execute do copy load set use begin
     commit rollback savepoint lock rename comment refresh reindex cluster start end declare kill shutdown""".split()
 )
-_SQL_READS = frozenset("select show describe desc explain values table with use".split())
+_SQL_READS = frozenset("select show describe desc explain values table with".split())
+_SQL_WRITES = (_SQL_KINDS - _SQL_READS - {"end", "start"}) | frozenset(
+    """into outfile dumpfile backup restore reconfigure waitfor openrowset openquery opendatasource deny dbcc bulk
+    raiserror throw goto while use disable enable checkpoint install uninstall import export handler flush reset
+    purge listen notify prepare deallocate discard fetch move security""".split()
+)
+"""Words that stand in no statement that only reads. Some databases need no semicolon between statements."""
+_SQL_WORD = re.compile(r"[A-Za-z_]\w*")
 _SQL_DESTROYS = frozenset("delete drop truncate shutdown kill".split())
 _SQL_ASIDE = re.compile(
     r"'(?:[^']|'')*(?:'|$)|\"[^\"]*(?:\"|$)|`[^`]*(?:`|$)|--(?:(?=\s)[^\n]*|$)|/\*(?!!)(?:.*?\*/|.*)", re.S
@@ -292,6 +312,8 @@ def _kinds(statement: str) -> list[str]:
 
 def _statement_reads(statement: str) -> bool:
     if _first_word(statement) not in _SQL_READS or _SQL_INNER.search(statement) or _SQL_SIDE.search(statement):
+        return False
+    if not _SQL_WRITES.isdisjoint(word.lower() for word in _SQL_WORD.findall(statement)):
         return False
     return all(name.lower() in _SQL_HARMLESS for name in _SQL_CALL.findall(statement))
 

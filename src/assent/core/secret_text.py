@@ -17,17 +17,18 @@ SECRET_KEYS = frozenset(
     currentpassword sessiontoken otp pin cvv cvc""".split()
 )
 _SHAPES = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s]{0,20000}-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:\r?\n[A-Za-z0-9+/=]{1,100}){1,400}"
+    r"(?:\r?\n-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
     r"|\bgh[pousr]_[A-Za-z0-9]{30,255}\b|\bgithub_pat_\w{30,255}\b|\bglpat-[\w-]{20,64}\b"
     r"|\bxox[abeoprs]-[\w-]{13,255}|\bxapp-\d-[\w-]{12,255}"
     r"|\bsk-[A-Za-z0-9_-]{20,255}|\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,255}\b|\bwhsec_[A-Za-z0-9+/=]{20,255}"
     r"|\bAIza[\w-]{35}|\bya29\.[\w-]{20,512}|\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[\w-]{50,255}|\bhf_[A-Za-z0-9]{30,64}\b"
     r"|\bSG\.[\w-]{16,32}\.[\w-]{16,64}|\beyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{5,2000}"
-    r"|\b[Bb]earer\s+[A-Za-z0-9._~+/-]{16,2000}=*|\b[Bb]asic\s+[A-Za-z0-9+/]{16,512}={0,2}(?![A-Za-z0-9])"
+    r"|(?<=\b[Bb]earer )[A-Za-z0-9._~+/-]{16,2000}=*|(?<=\b[Bb]asic )[A-Za-z0-9+/]{16,512}={0,2}(?![A-Za-z0-9])"
     r"|\b[a-z][a-z0-9+.-]{1,30}://[\w.~%+-]{0,128}:[\w.~%+=!*,-]{1,256}@"
     r"|\b(?:[Pp]assword|PASSWORD|[Pp]wd|[Ss]ecret|SECRET|[Aa]pi[_-]?[Kk]ey|API_KEY|[Tt]oken|TOKEN|[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD))"
-    r"\s{0,3}[=:]\s{0,3}['\"]?(?![\s'\"<${*])[\w.~+/=!@%^:-]{8,512}"
+    r"[ \t]{0,3}[=:][ \t]{0,3}['\"]?(?P<value>(?![\s'\"<${*/⟨])[\w.~+/=!@%^:-]{8,512})"
 )
 _MARK = re.compile(
     r"PRIVATE KEY|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|[rs]k[-_]|whsec_|AIza"
@@ -81,7 +82,12 @@ def secrets_in(args: Mapping[str, Json]) -> tuple[Path, ...]:
     return tuple(sorted(found, key=lambda path: [str(part) for part in path]))
 
 
-def secret_texts(args: Mapping[str, Json]) -> tuple[str, ...]:
+def shapes_in(text: str) -> list[str]:
+    """Everything in `text` that has the shape of a secret, without the name that stands before it."""
+    return [found["value"] or found[0] for found in _SHAPES.finditer(text)]
+
+
+def secret_texts(args: Mapping[str, Json], *, named: bool = True) -> tuple[str, ...]:
     """The secrets themselves, longest first: the whole value of a field made for one, else only what has its shape.
 
     Names of fields are looked at too. A number in a field made for secrets is not text, and not among these.
@@ -89,9 +95,10 @@ def secret_texts(args: Mapping[str, Json]) -> tuple[str, ...]:
     found: set[str] = set()
     for _trail, key, text in _strings(args):
         if is_secret_key(key, text):
-            found.add(text)
+            if named:
+                found.add(text)
         elif holds_secret(text):
-            found.update(shape[0] for shape in _SHAPES.finditer(text))
+            found.update(shapes_in(text))
     return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
 
@@ -102,8 +109,10 @@ def _strings(args: Mapping[str, Json]) -> Iterator[tuple["_Trail", str, str]]:
         if isinstance(value, str):
             yield trail, key, value
         elif isinstance(value, Mapping):
+            inside = is_secret_name(key)
             for name, inner in value.items():
-                waiting.append(((trail, name), str(name), inner))
+                # Everything inside a field made for secrets is one.
+                waiting.append(((trail, name), key if inside else str(name), inner))
                 if len(name) >= _SHORTEST:
                     waiting.append(((trail, name), "", name))
         elif isinstance(value, list | tuple):
@@ -114,7 +123,9 @@ def without_secrets(text: str) -> str:
     """`text`, as people and logs may see it, with everything shaped like a secret struck out."""
     if not holds_secret(text):
         return text
-    return _SHAPES.sub(lambda shape: f"⟨secret struck out, {len(shape[0])} characters⟩", text)
+    for shape in sorted(shapes_in(text), key=len, reverse=True):
+        text = text.replace(shape, f"⟨secret struck out, {len(shape)} characters⟩")
+    return text
 
 
 def _path(trail: "_Trail") -> Path:

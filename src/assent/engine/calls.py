@@ -170,11 +170,21 @@ class Calls:
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
         """What the agent says, without the secrets that it passes or that it blurts out."""
-        said = {"why": context.why, "goal": context.goal, "alt": list(context.alternatives)}
+        said = {
+            "why": context.why, "goal": context.goal, "alt": list(context.alternatives), "run": context.run,
+            "step": context.key,
+        }  # fmt: skip
         clean = redacted(self._vault, said, passed)
         if clean == said:
             return context
-        return replace(context, why=clean["why"], goal=clean["goal"], alternatives=tuple(clean["alt"]))
+        return replace(
+            context,
+            why=clean["why"],
+            goal=clean["goal"],
+            alternatives=tuple(clean["alt"]),
+            run=clean["run"],
+            key=clean["step"],
+        )
 
     def _rejudged(
         self, prepared: Prepared, given: Mapping[str, Json], hidden: Sequence[str] = (), without: str = ""
@@ -296,7 +306,7 @@ class Calls:
         changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
         args = dict(changes) if spec.instead else {**prepared.args, **changes}
         plain = tool.signature.plain(args) if tool.signature is not None else restore(canonical(args))
-        plain, hidden = sealed(self._vault, request_id, plain, tool.secret)
+        plain, hidden = sealed(self._vault, request_id, plain, tool.secret, secret)
         secret.update(hidden)
         judged = self.judgement.judged(tool, plain, prepared.context, datetime.now(UTC))
         action, assessment, verdict = judged

@@ -1,40 +1,133 @@
-"""Secrets leave the arguments before anything is stored or shown, and come back only where the action runs."""
+"""Secrets leave the arguments before anything is stored or shown, and come back only where the action runs.
+
+A secret is hidden where it stands, and wherever else the same text can only be the same secret. Never so that a
+reviewer loses sight of what will run: a command that would be hidden with a secret is refused instead.
+"""
 
 import json
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
-from typing import Any, cast
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
+from assent.core import argument_kinds as kinds
 from assent.core.action import Json
-from assent.core.secret_text import is_secret_name, secret_texts
+from assent.core.command_text import read_shell
+from assent.core.secret_text import is_secret_key, is_secret_name, secret_texts
+from assent.errors import InvalidArguments
 from assent.ports import Vault
 
 _NUMBER = "⟨secret number "
-
+_MARK = re.compile(r"⟨secret (?:number )?[0-9a-f]{12}(?:, \d+ characters)?⟩")
+_NONE: Mapping[str, str] = MappingProxyType({})
+_SPACE = re.compile(r"\s")
 _WORTH_SEARCHING = 6
-"""A secret this long is also looked for in the other arguments; a shorter one would be found in every word."""
+"""A declared secret this long is also looked for in the other arguments; a shorter one would be found in every word."""
+_TOKEN = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)[^\s/]\S{7,}")
+"""What can only be a secret, also in the middle of a program."""
 
 
 def sealed(
-    vault: Vault, context: str, args: Mapping[str, Json], declared: Collection[str]
+    vault: Vault, context: str, args: Mapping[str, Json], declared: Collection[str], known: Mapping[str, str] = _NONE
 ) -> tuple[dict[str, Json], dict[str, str]]:
-    """The arguments with every secret replaced by its fingerprint, and the secrets, encrypted, by placeholder."""
-    found: dict[str, str] = {}
-    clean: dict[str, Json] = dict(args)
-    for name in declared:
-        if isinstance(secret := clean.get(name), str) and secret:
-            placeholder = _placeholder(vault, context, secret, found)
-            clean[name] = placeholder
-            if len(secret) >= _WORTH_SEARCHING:
-                clean = _without(clean, secret, placeholder)
-    for text in secret_texts(clean):
-        clean = _without(clean, text, _placeholder(vault, context, text, found))
+    """The arguments with every secret replaced by its fingerprint, and the secrets, encrypted, by placeholder.
 
-    def number(text: str) -> str:
-        mark = _number_mark(vault, text)
-        found[mark] = vault.seal(context, text)
+    `known` are placeholders that may stand in the arguments already.
+    """
+    sealing = _Sealing(vault, context, known)
+    sealing.collect(args, declared)
+    if not sealing.anywhere and not sealing.in_place:
+        return dict(args), {}
+    _refuse_marks(args, known)
+    return {name: sealing.value(name, value, name in declared) for name, value in args.items()}, sealing.found
+
+
+@dataclass(slots=True)
+class _Sealing:
+    vault: Vault
+    context: str
+    known: Mapping[str, str]
+    found: dict[str, str] = field(default_factory=dict)
+    anywhere: set[str] = field(default_factory=set)
+    """Texts that are secrets wherever they stand."""
+    shaped: frozenset[str] = frozenset()
+    """Those of them that show it by their shape."""
+    in_place: bool = False
+    """Some field as a whole is a secret."""
+    _pattern: re.Pattern[str] | None = None
+
+    def collect(self, args: Mapping[str, Json], declared: Collection[str]) -> None:
+        for name in declared:
+            value = args.get(name)
+            self.in_place = self.in_place or value not in (None, "", False, True)
+            if isinstance(value, str) and len(value) >= _WORTH_SEARCHING:
+                self.anywhere.add(value)
+        for name, text in _leaves(args):
+            if is_secret_key(name, text) if isinstance(text, str) else is_secret_name(name):
+                self.in_place = True
+                if isinstance(text, str) and _TOKEN.fullmatch(text):
+                    self.anywhere.add(text)
+        self.shaped = frozenset(secret_texts(args, named=False))
+        self.anywhere |= self.shaped
+        self.anywhere -= self.known.keys()
+
+    def value(self, name: str, value: Json, secret: bool) -> Any:
+        """`value`, which stands in a field called `name`, without secrets."""
+        match value:
+            case bool() | None:
+                return value
+            case str():
+                if value and value not in self.known and (secret or is_secret_key(name, value)):
+                    return self._mark(value)
+                return self._text(name, value)
+            case int() | float():
+                return self._number(value) if secret or is_secret_name(name) else value
+            case Mapping():
+                inner = secret or is_secret_name(name)
+                return {self._text("", key): self.value(key, item, inner) for key, item in value.items()}
+            case list() | tuple():
+                return [self.value(name, item, secret) for item in value]
+            case _:
+                return value
+
+    def _text(self, name: str, text: str) -> str:
+        clean = self._without(text)
+        if clean != text and kinds.of(name) & kinds.PROGRAM:
+            self._refuse_hidden_programs(name, text, clean)
+        return clean
+
+    def _refuse_hidden_programs(self, name: str, text: str, clean: str) -> None:
+        """What will run must be in sight: in a program only what can be nothing but a secret may be hidden."""
+        for secret in self.anywhere:
+            if secret in text and not _TOKEN.fullmatch(secret) and (secret not in self.shaped or _SPACE.search(secret)):
+                break
+        else:
+            if not any("⟨" in program for program in read_shell(clean).programs):
+                return
+        raise InvalidArguments(
+            f"a secret stands in {name} where hiding it would hide what runs; pass it in another way, such as through "
+            "the environment"
+        )
+
+    def _without(self, text: str) -> str:
+        if not self.anywhere:
+            return text
+        if self._pattern is None:
+            self._pattern = _any_of(self.anywhere)
+        return self._pattern.sub(lambda secret: self._mark(secret[0]), text)
+
+    def _mark(self, text: str) -> str:
+        mark = _mark(self.vault, text)
+        if mark not in self.found:
+            self.found[mark] = self.vault.seal(self.context, text)
         return mark
 
-    return _without_numbers(clean, number, declared), found
+    def _number(self, value: float) -> str:
+        text = json.dumps(value)
+        mark = _number_mark(self.vault, text)
+        self.found[mark] = self.vault.seal(self.context, text)
+        return mark
 
 
 def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -> Any:
@@ -44,10 +137,7 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
     if isinstance(args, str):
         if args.startswith(_NUMBER) and args in found:
             return json.loads(vault.unseal(context, found[args]))
-        for placeholder, secret in found.items():
-            if placeholder in args:
-                args = args.replace(placeholder, vault.unseal(context, secret))
-        return args
+        return _MARK.sub(lambda mark: vault.unseal(context, found[mark[0]]) if mark[0] in found else mark[0], args)
     if isinstance(args, Mapping):
         return {
             unsealed(vault, context, key, found): unsealed(vault, context, value, found) for key, value in args.items()
@@ -57,18 +147,67 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
     return args
 
 
-def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Json:
+def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Any:
     """`value` without secrets, for records that nobody needs to turn back."""
-    for text in sorted({*known, *secret_texts({"value": value})}, key=len, reverse=True):
-        if text:
-            for spelling in {
-                text,
-                repr(text)[1:-1],
-                json.dumps(text)[1:-1],
-                json.dumps(text, ensure_ascii=False)[1:-1],
-            }:
-                value = _without(value, spelling, _mark(vault, text))
-    return cast(Json, _without_numbers(value, lambda text: _number_mark(vault, text)))
+    secrets = {*(text for text in known if text), *secret_texts({"value": value})}
+    marks: dict[str, str] = {}
+    for text in secrets:
+        for spelling in (text, repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
+            marks[spelling] = _mark(vault, text)
+    if marks:
+        pattern = _any_of(marks)
+        value = _changed(value, lambda text: pattern.sub(lambda found: marks[found[0]], text))
+    return _without_numbers(vault, value)
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(key): _changed(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_changed(item, change) for item in value]
+    return value
+
+
+def _without_numbers(vault: Vault, value: Any, secret: bool = False) -> Any:
+    """A number in a field made for secrets (a PIN, a code) stands behind a mark of its own."""
+    if secret and type(value) in (int, float):
+        return _number_mark(vault, json.dumps(value))
+    if isinstance(value, Mapping):
+        return {key: _without_numbers(vault, item, secret or is_secret_name(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_numbers(vault, item, secret) for item in value]
+    return value
+
+
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    """Finds each of them; the longest first, so that none is found inside another, and marks are left alone."""
+    return re.compile("|".join(re.escape(text) for text in sorted(texts, key=lambda text: (-len(text), text))))
+
+
+def _leaves(value: Json, name: str = "") -> list[tuple[str, Any]]:
+    """Every text and number with the name of its field; inside a field made for secrets everything has that name."""
+    found: list[tuple[str, Any]] = []
+    waiting: list[tuple[str, Any]] = [(name, value)]
+    while waiting:
+        key, item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting.extend((key if is_secret_name(key) else str(inner), each) for inner, each in item.items())
+        elif isinstance(item, list | tuple):
+            waiting.extend((key, each) for each in item)
+        elif item not in ("", None) and not isinstance(item, bool):
+            found.append((key, item))
+    return found
+
+
+def _refuse_marks(args: Json, known: Mapping[str, str]) -> None:
+    """Text that looks like our own mark for a secret would be taken for one."""
+    for _, text in _leaves(args):
+        if isinstance(text, str) and any(mark not in known for mark in _MARK.findall(text)):
+            raise InvalidArguments(
+                "the arguments contain text that looks like Assent's own mark for a secret; leave it out"
+            )
 
 
 def _mark(vault: Vault, text: str) -> str:
@@ -78,34 +217,3 @@ def _mark(vault: Vault, text: str) -> str:
 
 def _number_mark(vault: Vault, text: str) -> str:
     return f"{_NUMBER}{vault.fingerprint(text)[:12]}⟩"
-
-
-def _placeholder(vault: Vault, context: str, text: str, found: dict[str, str]) -> str:
-    placeholder = _mark(vault, text)
-    if placeholder not in found:
-        found[placeholder] = vault.seal(context, text)
-    return placeholder
-
-
-def _without_numbers(value: Any, mark: Callable[[str], str], declared: Container[str] = ()) -> Any:
-    """A number in a field made for secrets (a PIN, a code) stands behind a mark of its own."""
-    if isinstance(value, Mapping):
-        return {
-            key: mark(json.dumps(item))
-            if type(item) in (int, float) and (key in declared or is_secret_name(key))
-            else _without_numbers(item, mark)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_without_numbers(item, mark) for item in value]
-    return value
-
-
-def _without(value: Any, text: str, placeholder: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(text, placeholder)
-    if isinstance(value, Mapping):
-        return {key.replace(text, placeholder): _without(item, text, placeholder) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without(item, text, placeholder) for item in value]
-    return value
