@@ -49,7 +49,12 @@ class Portal:
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """`work` runs on the background loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            loop = self.loop
+        except BaseException:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` returned; interrupting the caller cancels the work."""

@@ -15,7 +15,7 @@ from assent.core.action import Risk
 from assent.core.request import Request, State
 from assent.errors import InvalidArguments
 from assent.ports import Filter, Page
-from assent.stores.rows import NEVER, column, folded, micros, read_ask, read_request
+from assent.stores.rows import NEVER, column, folded, micros, readable
 
 MOST = 500
 """The largest page."""
@@ -57,8 +57,8 @@ class Listing:
 
     def page(self, found: list[Any]) -> Page:
         """The page that these rows (ask, body, id) make, and where the next begins."""
-        requests = tuple(read_request(read_ask(ask, key), body) for ask, body, key in found[: self.limit])
-        return Page(requests, self._cursor(requests[-1]) if len(found) > self.limit else "")
+        requests = readable(found[: self.limit])
+        return Page(requests, self._cursor(requests[-1]) if requests and len(found) > self.limit else "")
 
     def _cursor(self, last: Request) -> str:
         if not self.urgent:

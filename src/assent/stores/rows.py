@@ -8,7 +8,8 @@ carry survive in arguments (they are tagged there); anywhere else a `Decimal` co
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, get_type_hints
@@ -23,6 +24,8 @@ from assent.core.grant import Grant
 from assent.core.request import OPEN, Ask, Executor, Option, Request, State
 from assent.core.run import Run, RunState
 from assent.errors import AssentError, InvalidArguments, StoreError
+
+log = logging.getLogger(__name__)
 
 NEVER = (1 << 63) - 1
 """The `due_at` of what time does not move, in microseconds: later than everything."""
@@ -210,6 +213,17 @@ def read_request(ask: Ask, text: str) -> Request:
         return Request(ask, *values)
     except _DAMAGE as error:
         raise _damaged("request", ask.id, error) from None
+
+
+def readable(found: Iterable[tuple[str, str, str]]) -> tuple[Request, ...]:
+    """The requests of a list. One that cannot be read is left out and logged, so that it stands in nobody's way."""
+    requests = []
+    for ask, body, key in found:
+        try:
+            requests.append(read_request(read_ask(ask, key), body))
+        except StoreError as damaged:
+            log.error("%s", damaged)  # noqa: TRY400  the message says it all
+    return tuple(requests)
 
 
 def moving_columns(request: Request, when: When) -> Row:

@@ -11,7 +11,7 @@ import pytest
 
 from assent.core.request import State
 from assent.errors import StoreError
-from assent.ports import Store
+from assent.ports import Filter, Store
 from assent.testing.store_contract_log import policy_entry
 from assent.testing.store_contract_place import StorePlace
 from assent.testing.store_values import WORKSPACE, asked, grant, grants_step, identifier, inserted, moved, pending
@@ -237,3 +237,6 @@ class Use(StorePlace):
             with pytest.raises(StoreError):
                 await store.transact(WORKSPACE, request.id, moved(state=State.APPROVED))
         await store.transact(WORKSPACE, None, inserted(pending(asked(2))))
+        # It stands in nobody's way.
+        page = await store.requests(WORKSPACE, Filter(states=(State.PENDING,)))
+        assert [each.id for each in page.requests] == [identifier(2)]

@@ -169,7 +169,7 @@ class PostgresStore:
         return query.page(await self._errand(lambda link: link.fetch(query.sql.encode(), query.values)))
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
-        return await self._requests("due", {"workspace": workspace, "limit": limit})
+        return await self._list("due", {"workspace": workspace, "limit": limit})
 
     async def next_due(self, workspace: str) -> datetime | None:
         found = await self._fetch("next_due", {"workspace": workspace})
@@ -178,7 +178,7 @@ class PostgresStore:
 
     async def runnable(self, workspace: str, actions: Sequence[str], limit: int = 10) -> tuple[Request, ...]:
         wanted = [rows.column(action) for action in dict.fromkeys(actions)]
-        return await self._requests("runnable", {"workspace": workspace, "actions": wanted, "limit": limit})
+        return await self._list("runnable", {"workspace": workspace, "actions": wanted, "limit": limit})
 
     async def run(self, workspace: str, run_id: str) -> Run | None:
         found = await self._runs("read_run", {"workspace": workspace, "id": rows.column(run_id)})
@@ -353,6 +353,9 @@ class PostgresStore:
 
     async def _runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
         return _read_runs(await self._fetch(name, values))
+
+    async def _list(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
+        return rows.readable(await self._fetch(name, values))
 
     async def _transaction(self, work: Callable[[Connection], T], *, again: bool = False) -> T:
         """What `work` did, committed. `again`: doing it twice does no more than doing it once."""

@@ -152,7 +152,7 @@ class SqliteStore:
         return page
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
-        return await self._requests("due", {"workspace": workspace, "now": micros(self._clock()), "limit": limit})
+        return await self._list("due", {"workspace": workspace, "now": micros(self._clock()), "limit": limit})
 
     async def next_due(self, workspace: str) -> datetime | None:
         found = await self._all("next_due", {"workspace": workspace})
@@ -163,7 +163,7 @@ class SqliteStore:
             found: list[Request] = []
             for action in dict.fromkeys(actions):
                 values = {"workspace": workspace, "action": rows.column(action), "limit": limit}
-                found += _read_requests(connection, SQL["runnable"], values)
+                found += rows.readable(fetch(connection, SQL["runnable"], values))
             return tuple(sorted(found, key=lambda request: request.id)[:limit])
 
         found: tuple[Request, ...] = await self._read(look)
@@ -356,6 +356,9 @@ class SqliteStore:
     async def _requests(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
         found: tuple[Request, ...] = await self._read(lambda connection: _read_requests(connection, SQL[name], values))
         return found
+
+    async def _list(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
+        return rows.readable(await self._all(name, values))
 
     async def _runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
         found: tuple[Run, ...] = await self._read(lambda connection: _read_runs(connection, SQL[name], values))
