@@ -24,6 +24,12 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
+@pytest.fixture(autouse=True)
+def not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `asyncio.run`, whatever the runner of these tests does about Ctrl-C."""
+    monkeypatch.setattr(writer, "_may_be_interrupted", lambda: False)
+
+
 class Where:
     """Steps that note on which thread they were taken."""
 
@@ -55,6 +61,31 @@ async def test_a_change_that_comes_alone_is_committed_on_the_spot(
     for number in range(3):
         await store.transact(WORKSPACE, None, where.step(number))
     assert where.here == [True] * 3
+
+
+async def test_where_ctrl_c_could_strike_in_the_middle_the_thread_commits(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    monkeypatch.setattr(writer, "_may_be_interrupted", lambda: True)
+    where = Where()
+    await store.transact(WORKSPACE, None, where.step(0))
+    assert where.here == [False]
+
+
+def test_a_bare_loop_can_be_interrupted_and_one_of_asyncio_run_cannot() -> None:
+    script = """
+import asyncio
+from assent.stores.sqlite import writer
+
+async def main():
+    return writer._may_be_interrupted()
+
+loop = asyncio.new_event_loop()
+print(loop.run_until_complete(main()), asyncio.run(main()))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert ran.stdout.split() == ["True", "False"]
 
 
 async def test_changes_that_come_together_share_a_commit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
