@@ -44,6 +44,14 @@ class Where:
         return [thread == threading.get_ident() for thread in self.threads]
 
 
+async def idle(store: SqliteStore) -> None:
+    """The thread has put everything down: what it answered it may still be announcing."""
+    current = store._writer
+    assert current is not None
+    while current._writing.locked() or not current._queue.empty():
+        await asyncio.sleep(0)
+
+
 class Step:
     def __init__(self, where: Where, number: int) -> None:
         self._where, self._insert = where, inserted(pending(asked(number)))
@@ -59,6 +67,7 @@ async def test_a_change_that_comes_alone_is_committed_on_the_spot(
     monkeypatch.setattr(writer, "QUICK", 60.0)
     where = Where()
     for number in range(3):
+        await idle(store)
         await store.transact(WORKSPACE, None, where.step(number))
     assert where.here == [True] * 3
 
@@ -100,6 +109,7 @@ async def test_after_a_slow_commit_the_loop_is_spared(store: SqliteStore, monkey
     monkeypatch.setattr(writer, "PAUSE", 1e6)
     where = Where()
     for number in range(3):
+        await idle(store)
         await store.transact(WORKSPACE, None, where.step(number))
     assert where.here == [True, False, False]
 
