@@ -143,6 +143,7 @@ async def test_an_interrupt_during_a_commit_leaves_nothing_half_done(
         jobs[0][0](self._transaction)
         raise KeyboardInterrupt
 
+    await idle(store)
     monkeypatch.setattr(writer.Writer, "_write_group", interrupted)
     with pytest.raises(KeyboardInterrupt):
         current.submit(lambda transaction: transaction.transact(WORKSPACE, None, inserted(pending(asked(1))), ()))
