@@ -102,7 +102,9 @@ rules:
     assert (loaded.mode, loaded.autonomy, loaded.version) == (Mode.OBSERVE, "autonomous", 5)
     assert loaded.defaults == PerRisk(risky=GateKind.WATCH)
     assert loaded.floor.dangerous is GateKind.WATCH
-    assert loaded.limits == Limits(7, 0.6, 2.0, minutes(120), timedelta(seconds=90), timedelta(weeks=1))
+    assert loaded.limits == Limits(
+        7, 0.6, 2.0, time=minutes(120), window=timedelta(seconds=90), undo=timedelta(weeks=1)
+    )
     assert loaded.reviewers == ("role:manager",)
     assert loaded.ladder == Ladder((Rung(minutes(10), remind=True),), 0, minutes(120), AtEnd.STAY)
     assert (loaded.self_review, loaded.retention, loaded.domains) == (True, timedelta(days=2), ("example.com",))

@@ -13,8 +13,10 @@ from datetime import datetime
 from assent.core.action import Action, Assessment, Basis, Json, Risk
 from assent.core.condition import Failed, View
 from assent.core.grant import Grant, covers
-from assent.core.policy import ONE_PERSON, CompiledRule, Mode, Policy, Rule
+from assent.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
+from assent.core.scope import authorises, exceeded
 from assent.core.situation import EMPTY, Situation
+from assent.core.text import span
 from assent.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict
 from assent.core.view import Looking
 
@@ -49,8 +51,8 @@ def judge(
         chosen, failures = first_match(candidates, Looking(action, assessment, situation.as_variable))
         if failures:
             fired += tuple(_could_not_evaluate(failure) for failure in failures)
-    fired += tuple(builtin_triggers(policy, action, assessment))
-    plain = chosen.verdict if chosen is not None else _default(policy, assessment)
+    fired += tuple(builtin_triggers(policy, action, assessment, situation))
+    plain = chosen.verdict if chosen is not None else _default(policy, action, assessment, situation)
     base, notes = _base(policy, plain.gate, assessment)
     grant = None
     if chosen is None and assessment.risk is Risk.CRITICAL:
@@ -88,7 +90,9 @@ def first_match(candidates: Sequence[CompiledRule], view: View) -> tuple[Compile
     return None, failures
 
 
-def builtin_triggers(policy: Policy, action: Action, assessment: Assessment) -> list[Trigger]:
+def builtin_triggers(
+    policy: Policy, action: Action, assessment: Assessment, situation: Situation = EMPTY
+) -> list[Trigger]:
     """The triggers that every policy has. No rule and no grant loosens what they demand."""
     fired: list[Trigger] = []
     limits, effect = policy.limits, assessment.effect
@@ -103,6 +107,29 @@ def builtin_triggers(policy: Policy, action: Action, assessment: Assessment) -> 
     if limits.cost is not None and action.cost is not None and not _number(action.cost) <= limits.cost:
         says = f"it costs {_number(action.cost):g}, more than the {limits.cost:g} allowed per call"
         fired.append(Trigger("cost", says, GateKind.HARD))
+    return fired + _run_triggers(limits, action, assessment, situation) if situation.run else fired
+
+
+def _run_triggers(limits: Limits, action: Action, assessment: Assessment, situation: Situation) -> list[Trigger]:
+    """The reasons to stop that only a run has."""
+    fired = [
+        Trigger("scope", says, GateKind.HARD) for says in exceeded(situation.scope, situation.used, action, assessment)
+    ]
+    cost = 0.0 if action.cost is None else _number(action.cost)
+    for name, spent, most in (
+        ("budget", situation.spend, limits.budget),
+        ("daily budget", situation.spent_today, limits.daily),
+    ):
+        if most is not None and not spent + cost <= most:
+            whose = "the run" if name == "budget" else f"{situation.agent} today"
+            says = f"{whose} has spent {spent:g}, this costs {cost:g}, and {most:g} are allowed"
+            fired.append(Trigger(name, says, GateKind.HARD))
+    if limits.steps is not None and situation.unchecked_steps >= limits.steps:
+        says = f"{situation.unchecked_steps} steps since somebody looked in; every {limits.steps} a person does"
+        fired.append(Trigger("check-in", says, GateKind.HARD))
+    if limits.every is not None and situation.unchecked >= limits.every:
+        says = f"{span(situation.unchecked)} since somebody looked in; every {span(limits.every)} a person does"
+        fired.append(Trigger("check-in", says, GateKind.HARD))
     return fired
 
 
@@ -111,8 +138,14 @@ def may_be_lifted(gate: GateKind) -> bool:
     return gate.holds and gate is not GateKind.ASK
 
 
-def _default(policy: Policy, assessment: Assessment) -> Verdict:
-    return policy.read_verdict if runs_by_default(assessment) else policy.default_for(assessment.risk)
+def _default(policy: Policy, action: Action, assessment: Assessment, situation: Situation) -> Verdict:
+    if runs_by_default(assessment):
+        return policy.read_verdict
+    plain = policy.default_for(assessment.risk)
+    if plain.gate.holds and authorises(situation.scope, situation.used, action, assessment):
+        says = "the run was given leave for it, and it keeps within what was given"
+        return replace(plain, gate=GateKind.WATCH, rule="scope", because=says)
+    return plain
 
 
 def _base(policy: Policy, gate: GateKind, assessment: Assessment) -> tuple[GateKind, tuple[Trigger, ...]]:

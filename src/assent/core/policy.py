@@ -66,6 +66,15 @@ class Limits:
     scale: int = 100
     confidence: float = 0.7
     cost: float | None = None
+    """The most that one call may cost."""
+    budget: float | None = None
+    """The most that a run may cost."""
+    daily: float | None = None
+    """The most that an agent may cost in a day, in all its runs."""
+    steps: int | None = None
+    """After so many steps of a run a person looks in."""
+    every: timedelta | None = None
+    """After so long a person looks in."""
     time: timedelta | None = timedelta(hours=1)
     window: timedelta = timedelta(minutes=5)
     undo: timedelta = timedelta(minutes=30)

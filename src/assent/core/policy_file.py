@@ -38,7 +38,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("self_review", "retention", "organisation", "people", "agents", "actions", "rules"),
     ),
     "levels": ("safe", "risky", "dangerous", "critical"),
-    "limits": ("scale", "confidence", "cost", "time", "window", "undo"),
+    "limits": ("scale", "confidence", "cost", "budget", "daily", "steps", "every", "time", "window", "undo"),
     "organisation": ("domains",),
     "person": ("roles", "teams", "os_users", "email"),
     "agent": ("owner", "trusted"),
@@ -132,6 +132,14 @@ def _limits(reader: Reader, node: Node, limits: Limits) -> Limits:
                 limits = replace(limits, confidence=limits.confidence if sure is None else sure)
             case "cost":
                 limits = replace(limits, cost=reader.number(each, what, 0, _MOST))
+            case "budget":
+                limits = replace(limits, budget=reader.number(each, what, 0, _MOST))
+            case "daily":
+                limits = replace(limits, daily=reader.number(each, what, 0, _MOST))
+            case "steps":
+                limits = replace(limits, steps=reader.whole(each, what, 1, _MOST))
+            case "every":
+                limits = replace(limits, every=reader.duration(each, what))
             case "time":
                 limits = replace(limits, time=_time_or_never(reader, each, what))
             case "window":

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from assent.core.action import Json
+from assent.core.text import visible
 from assent.errors import PolicyError
 
 MAX_BYTES = 1_048_576
@@ -71,14 +72,15 @@ class Complaints:
     """The rule that is being read, if any: complaints name it."""
 
     def add(self, line: int, text: str) -> None:
-        self.found.append((line, self.rule, text))
+        # A name in the file may hold anything; a complaint is one line.
+        self.found.append((line, self.rule, visible(text, lines=False)))
 
     def name(self, rule: str, lines: range) -> None:
         """Lays what was complained about on these lines, before rules were known, at the door of `rule`."""
         self.found = [(line, rule if line in lines and not named else named, text) for line, named, text in self.found]
 
     def warn(self, line: int, text: str) -> None:
-        self.warned.append((line, self.rule, text))
+        self.warned.append((line, self.rule, visible(text, lines=False)))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -55,6 +55,9 @@ class Scope:
         return not (self.actions or self.limits or self.recipients or self.paths)
 
 
+NO_SCOPE = Scope()
+
+
 @dataclass(frozen=True, slots=True)
 class PlanStep:
     """One thing the agent says it will do."""
@@ -85,7 +88,7 @@ class Run:
     goal: str
     original: str = ""
     """The request in the person's own words."""
-    scope: Scope = Scope()
+    scope: Scope = NO_SCOPE
     host: str = ""
     """What can resume it; empty means that only a process that enters it with its key can."""
     key: str = ""

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
 from types import MappingProxyType
 
 from assent.core.action import Json
 from assent.core.grant import Grant
+from assent.core.run import NO_SCOPE, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +20,15 @@ class Situation:
     agent: str = ""
     steps: int = 0
     spend: float = 0.0
-    scope: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    spent_today: float = 0.0
+    """What the agent has spent in all its runs of this day."""
+    scope: Scope = NO_SCOPE
     """What the operator's code set as the scope of the run; never derived from prose."""
+    used: Mapping[str, Decimal] = field(default_factory=lambda: MappingProxyType({}))
+    """How much of each limit of the scope is used up."""
+    unchecked_steps: int = 0
+    unchecked: timedelta = timedelta()
+    """How many steps and how long it is since a person last looked in."""
     grants: tuple[Grant, ...] = ()
 
     def as_variable(self) -> dict[str, Json]:
@@ -29,7 +39,7 @@ class Situation:
             "agent": self.agent,
             "steps": self.steps,
             "spend": self.spend,
-            "scope": self.scope,
+            "scope": {name: float(most) for name, most in self.scope.limits.items()},
         }
 
 

@@ -1,0 +1,80 @@
+"""Whether a call keeps within what its run was allowed: how much it uses, what exceeds, and what was asked for."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import PurePosixPath
+
+from assent.core.action import Action, Assessment
+from assent.core.grant import decimal, spending
+from assent.core.pattern import pattern
+from assent.core.run import Scope
+
+STEPS = "steps"
+
+
+def uses(assessment: Assessment) -> dict[str, Decimal]:
+    """How much of each thing a call uses up: `files: 3`, `EUR: 12.50`. Reading uses nothing but a step."""
+    used = {STEPS: Decimal(1)}
+    if assessment.effect.is_read:
+        return used
+    facts = {fact.name: fact for fact in assessment.facts}
+    if "count" in facts and (count := decimal(facts["count"].value)) is not None:
+        used[_noun(facts["count"].says)] = count
+    if (amount := spending(assessment)) is not None and "currency" in facts:
+        used[str(facts["currency"].value)] = amount
+    return used
+
+
+def _noun(says: str) -> str:
+    """The plural in `847 files` or `1 file`."""
+    noun = says.partition(" ")[2].split(",")[0].strip() or "things"
+    return noun if noun.endswith("s") else f"{noun}s"
+
+
+def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessment: Assessment) -> list[str]:
+    """What of the scope this call would exceed, each in a sentence."""
+    found = []
+    for name, amount in uses(assessment).items():
+        most = scope.limits.get(name)
+        if most is None:
+            continue
+        total = used.get(name, Decimal(0)) + amount
+        if total > most:
+            before = f" after {used[name]:f}" if used.get(name) else ""
+            found.append(f"{amount:f} {name}{before}, and the run was given {most:f}")
+    if assessment.effect.is_read:
+        return found
+    if scope.actions and not pattern(scope.actions).match(action.name):
+        found.append(f"{action.name} is not among the actions it was given ({', '.join(scope.actions[:5])})")
+    facts = {fact.name: fact.value for fact in assessment.facts}
+    if scope.recipients and isinstance(whom := facts.get("recipients"), list):
+        strangers = [each for each in whom if not _is_among(str(each), scope.recipients)]
+        if strangers:
+            found.append(f"{', '.join(str(each) for each in strangers[:3])} is nobody it was given to write to")
+    if scope.paths and isinstance(paths := facts.get("paths"), list):
+        beyond = [each for each in paths if not _is_inside(str(each), scope.paths)]
+        if beyond:
+            found.append(f"{', '.join(str(each) for each in beyond[:3])} lies outside {', '.join(scope.paths[:3])}")
+    return found
+
+
+def authorises(scope: Scope, used: Mapping[str, Decimal], action: Action, assessment: Assessment) -> bool:
+    """The operator's code named this action for this run, and the call keeps within everything else it said."""
+    named = bool(scope.actions) and bool(pattern(scope.actions).match(action.name))
+    return named and not exceeded(scope, used, action, assessment)
+
+
+def _is_among(whom: str, allowed: tuple[str, ...]) -> bool:
+    whom = whom.strip().lower()
+    return any(
+        whom == each.lower() or (each.startswith("@") and whom.endswith(each.lower()) and whom.count("@") == 1)
+        for each in allowed
+    )
+
+
+def _is_inside(path: str, allowed: tuple[str, ...]) -> bool:
+    """Below one of the directories, read as text: whatever climbs out is outside."""
+    parts = PurePosixPath(path).parts
+    if ".." in parts:
+        return False
+    return any(parts[: len(PurePosixPath(each).parts)] == PurePosixPath(each).parts for each in allowed)
