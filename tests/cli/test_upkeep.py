@@ -22,7 +22,7 @@ def test_doctor_finds_nothing_wrong_with_a_fresh_place(assent: Assent, either: A
         "the built-in one holds",
         "may decide",
         "not sealed",
-        "1 requests wait",
+        "1 request waits",
     ):
         assert text in done.out, text
     told = assent("doctor", "--json").json

@@ -35,7 +35,7 @@ COMMANDS: dict[str, Place] = {
     "inbox": Place("assent.cli.screens", _DECIDE, "Decide on a full screen, with keys and live updates."),
     "pending": Place("assent.cli.deciding", _DECIDE, "List what waits for a person, most urgent first."),
     "show": Place("assent.cli.deciding", _DECIDE, "Show the whole card of one request."),
-    "approve": Place("assent.cli.deciding", _DECIDE, "Let it run, exactly as shown."),
+    "approve": Place("assent.cli.deciding", _DECIDE, "Let it run, exactly as asked."),
     "deny": Place("assent.cli.deciding", _DECIDE, "Refuse it, with the reason that the agent is told."),
     "modify": Place("assent.cli.deciding", _DECIDE, "Let it run with other arguments, judged anew."),
     "choose": Place("assent.cli.deciding", _DECIDE, "Take one of the options on the card."),

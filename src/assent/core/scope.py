@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from pathlib import PurePosixPath
 
 from assent.core.action import Action, Assessment
 from assent.core.grant import decimal, spending
@@ -74,7 +73,9 @@ def _is_among(whom: str, allowed: tuple[str, ...]) -> bool:
 
 def _is_inside(path: str, allowed: tuple[str, ...]) -> bool:
     """Below one of the directories, read as text: whatever climbs out is outside."""
-    parts = PurePosixPath(path).parts
-    if ".." in parts:
-        return False
-    return any(parts[: len(PurePosixPath(each).parts)] == PurePosixPath(each).parts for each in allowed)
+    parts = _parts(path)
+    return ".." not in parts and any(parts[: len(_parts(each))] == _parts(each) for each in allowed)
+
+
+def _parts(path: str) -> list[str]:
+    return ["/" if path.startswith("/") else "."] + [part for part in path.split("/") if part not in ("", ".")]
