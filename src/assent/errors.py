@@ -38,6 +38,17 @@ class Denied(AssentError):
         super().__init__(message)
 
 
+class RunStopped(BaseException):
+    """A person stopped or paused the whole run. Put down what is in hand and end.
+
+    A `BaseException`, so that an `except Exception` in an agent loop cannot go on regardless.
+    """
+
+    def __init__(self, code: str, by: str, reason: str = "") -> None:
+        self.code, self.by, self.reason = code, by, reason
+        super().__init__(f"run {code} was stopped by {by or 'a person'}{f': {reason}' if reason else ''}; end here")
+
+
 class Refused(Denied):
     """Policy forbids the action; nobody was asked."""
 

@@ -17,6 +17,7 @@ from assent.core.change import Change
 from assent.core.decision import Cancel
 from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
+from assent.core.scope import uses
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement, merged
@@ -108,12 +109,22 @@ class Calls:
         self.on_wait: Callable[[Request], None] | None = None
         self._vault, self._tools = vault, tools
 
-    def prepare(self, tool: Tool, args: Mapping[str, Json], context: Context, injected: Mapping[str, Any]) -> Prepared:
+    def prepare(
+        self,
+        tool: Tool,
+        args: Mapping[str, Json],
+        context: Context,
+        injected: Mapping[str, Any],
+        fired: tuple[Trigger, ...] = (),
+    ) -> Prepared:
         """The call, judged on what its arguments say. Touches nothing."""
         if context.key and not context.run:
             context = replace(context, run=context.agent)
-        action, assessment, verdict = self.judgement.judged(tool, args, context, datetime.now(UTC))
-        return Prepared(tool, args, context, action, assessment, verdict, injected)
+        action, assessment, verdict = self.judgement.judged(tool, args, context, datetime.now(UTC), fired=fired)
+        if context.active is not None and verdict.gate is GateKind.RUN and not assessment.effect.is_read:
+            # In a run it is put on record with its result, so that a run that is taken again does not repeat it.
+            verdict = replace(verdict, gate=GateKind.WATCH)
+        return Prepared(tool, args, context, action, assessment, verdict, injected, fired=fired)
 
     def runs_at_once(self, prepared: Prepared) -> bool:
         """The call need not be on record before it runs; a line about it will be, soon."""
@@ -121,6 +132,8 @@ class Calls:
 
     def note(self, prepared: Prepared) -> None:
         """A line about a call that simply runs is on its way to the log."""
+        if prepared.context.active is not None:
+            prepared.context.active.read()
         self.store.record(CallLine(datetime.now(UTC), self.workspace, prepared, self._vault).entry)
 
     async def look_up(self, prepared: Prepared) -> Prepared:
@@ -132,9 +145,10 @@ class Calls:
         fired: tuple[Trigger, ...] = ()
         try:
             found = looked_up(await resolved(await asyncio.to_thread(tool.facts, prepared.args)))
+            fired = prepared.fired
         except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
             says = f"the lookup of facts failed ({type(problem).__name__}), so its reach is not known"
-            fired = (Trigger("lookup failed", says, GateKind.HARD),)
+            fired = (*prepared.fired, Trigger("lookup failed", says, GateKind.HARD))
         judged = self.judgement.judged(tool, prepared.args, prepared.context, datetime.now(UTC), found, fired)
         action, assessment, verdict = judged
         return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found, fired=fired)
@@ -242,12 +256,18 @@ class Calls:
         def step(view: View) -> Change:
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
+            if active is not None:
+                change = replace(change, run=active.progress(view, uses(prepared.assessment), context.cost))
             return change if verdict.grant is None else _charged(change, prepared, view)
 
+        active = context.active
         grants = () if verdict.grant is None else (verdict.grant,)
-        change = await self.store.transact(self.workspace, None, step, grants=grants)
+        run_id = None if active is None else active.id
+        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id)
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
+        if active is not None:
+            active.recorded(change.run)
         if change.request.state is State.RUNNING:
             self.execution.hold(change.request)
         return change.request

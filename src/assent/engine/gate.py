@@ -21,19 +21,29 @@ from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Ask, Kind, Question, Request, State
 from assent.core.secret_text import secret_texts
-from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
+from assent.core.verdict import AtEnd, GateKind, Ladder, Trigger, Verdict
 from assent.engine.calls import Calls, Prepared, claims, new_code, refusal
 from assent.engine.execution import LEASE, Execution
-from assent.engine.guard import CONTEXT, Guarded, guarded
+from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.portal import Portal
+from assent.engine.runs import CURRENT, ActiveRun, Host, HostFunction, Office, begin, held, new_run
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
-from assent.errors import AlreadyDecided, AssentError, GuardError, InvalidArguments, NotFound, Parked, PolicyError
+from assent.errors import (
+    AlreadyDecided,
+    AssentError,
+    Denied,
+    GuardError,
+    InvalidArguments,
+    NotFound,
+    Parked,
+    PolicyError,
+)
 from assent.ports import Store, Vault
 
 P = ParamSpec("P")
@@ -132,6 +142,10 @@ class Gate:
         self._execution = Execution(store, vault, self._portal, worker, lease)
         user = asked_by if asked_by is not None else os_user()
         self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
+        self._hosts: dict[str, Host] = {}
+        self._office = Office(
+            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code, self._checkpoint
+        )
 
     @property
     def store(self) -> Store:
@@ -395,6 +409,79 @@ class Gate:
             return request.answer
         raise refusal(request)
 
+    @asynccontextmanager
+    async def run(
+        self,
+        goal: str,
+        *,
+        agent: str = "",
+        original: str = "",
+        scope: Any = None,
+        key: str = "",
+        host: str = "",
+        patience: float | None = _MISSING,
+    ) -> AsyncIterator[ActiveRun]:
+        """A run: every guarded call inside belongs to it. `async with gate.run("Tidy up", scope={"files": 50}) as run:`
+
+        `scope` is what it may do. With a `key`, entering again goes on with the same run: steps on record give their
+        results back. With a `host` (see `gate.host`) it parks at once where it has to wait, and is resumed by a worker;
+        without one its process waits, for `patience` seconds where that is given.
+        """
+        if host and host not in self._hosts:
+            raise GuardError(f"no host is called {host!r} here; register one with @gate.host({host!r})")
+        parent = CURRENT.get()
+        made = new_run(
+            self._office, goal, agent=agent or (CONTEXT.get() or self._context).agent, original=original, scope=scope,
+            host=host, key=key, parent="" if parent is None else parent.id,
+        )  # fmt: skip
+        record = await begin(self._office, made)
+        wait = patience if patience is not _MISSING else 0 if host else None
+        async with held(self._office, record, wait) as active:
+            yield active
+
+    def host(self, name: str, *, capacity: int = 10) -> Callable[[HostFunction], HostFunction]:
+        """Registers `async def resume(state, resumption)`, which goes on with parked runs that name this host."""
+
+        def register(function: HostFunction) -> HostFunction:
+            if name in self._hosts:
+                raise GuardError(f"a host is called {name!r} already")
+            if not inspect.iscoroutinefunction(function):
+                raise GuardError("a host is an async function: async def resume(state, resumption)")
+            self._hosts[name] = Host(function, capacity)
+            return function
+
+        return register
+
+    async def _checkpoint(self, active: ActiveRun, name: str, show: Json, *, soft: bool, editable: bool) -> Json:
+        """What a checkpoint of a run shows, once somebody let it pass."""
+        schema = {"type": "object", "properties": {"checkpoint": {"const": name}}}
+        if not editable:
+            schema["properties"]["show"] = {"const": restore(canonical(show))}  # type: ignore[index]
+        stop = tool(
+            "checkpoint", schema=schema, schema_text=canonical(schema), says=f"Checkpoint: {name}",
+            declared=Declaration(True, Reach.NOTHING, False, False),
+        )  # fmt: skip
+        gate = GateKind.SOFT if soft else GateKind.HARD
+        fired = (Trigger("checkpoint", f"the run stops here for a look: {name}", gate),)
+        args = restore(canonical({"checkpoint": name, "show": show}))
+        context = in_run(CONTEXT.get() or self._context, active, "checkpoint", args)
+        prepared = self._calls.prepare(stop, args, context, {}, fired)
+        try:
+            request, _ = await self._calls.submit(prepared, start=False)
+            if request.state is State.DONE:
+                return restore(request.result_text)
+            proposal = Proposal(self, prepared, request)
+            async with proposal.execution(active.patience) as running:
+                running.result = running.args.get("show")
+        except Parked as parked:
+            await active.park_on(parked)
+            raise
+        except Denied as denied:
+            if denied.stop:
+                await active.stop("a person", denied.reason)
+            raise
+        return running.result
+
     async def outcome(self, request_id: str, patience: float | None = 0) -> Request:
         """The request as it is now, or once it has been decided within `patience`."""
         request = await self._store.request(self._workspace, request_id)
@@ -424,8 +511,9 @@ class Gate:
     def worker(self, *, capacity: int = 10) -> Worker:
         """A worker that runs what is approved for the functions guarded here: `async with gate.worker():`"""
         return Worker(
-            self._store, self._workspace, self._hub, self._execution, self._tools, capacity, judgement=self._judgement
-        )
+            self._store, self._workspace, self._hub, self._execution, self._tools, capacity, judgement=self._judgement,
+            hosts=self._hosts, office=self._office,
+        )  # fmt: skip
 
 
 def refused_again(request: Request) -> AlreadyDecided:

@@ -12,8 +12,9 @@ from assent.core.request import Request, State
 from assent.engine.calls import Calls, Prepared
 from assent.engine.judgement import Context
 from assent.engine.portal import Portal, on_event_loop
+from assent.engine.runs import CURRENT, ActiveRun
 from assent.engine.tool import Tool
-from assent.errors import GuardError
+from assent.errors import Denied, GuardError, Parked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,7 +81,38 @@ class Guarded(Generic[P, R]):
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return await self._run_bare(prepared)
-        request = await self._calls.admitted(prepared, self._patience)
+        active = prepared.context.active
+        if active is not None:
+            return await self._in_run(prepared, active)
+        return await self._admitted_and_run(prepared, self._patience)
+
+    async def _in_run(self, prepared: Prepared, active: ActiveRun) -> Any:
+        """The same inside a run: what waits parks it, and what a person ends with it ends it.
+
+        A call that need not wait is in flight from the start: the run does not park before it has ended, so that no
+        sibling is cancelled between its record and its work.
+        """
+        patience = active.patience if self._patience is None else self._patience
+        try:
+            if not prepared.verdict.gate.holds:
+                async with active.executing():
+                    return await self._admitted_and_run(prepared, patience)
+            request = await self._calls.admitted(prepared, patience)
+            async with active.executing():
+                return await self._run_or_result(prepared, request)
+        except Parked as parked:
+            await active.park_on(parked)
+            raise
+        except Denied as denied:
+            if denied.stop:
+                await active.stop("a person", denied.reason)
+            raise
+
+    async def _admitted_and_run(self, prepared: Prepared, patience: float | None) -> Any:
+        return await self._run_or_result(prepared, await self._calls.admitted(prepared, patience))
+
+    async def _run_or_result(self, prepared: Prepared, request: Request) -> Any:
+        """What came of a request: it is run here if it is ours to run."""
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
             return self._calls.result(request, tool)
@@ -134,7 +166,18 @@ class Guarded(Generic[P, R]):
         assert signature is not None  # noqa: S101  a guarded function has one
         plain, injected = signature.bind(self._bound + args, kwargs)
         context = self._context or CONTEXT.get() or self._fallback
+        active = CURRENT.get()
+        if active is not None:
+            context = in_run(context, active, self._tool.name, plain)
         return self._calls.prepare(self._tool, plain, context, injected)
+
+
+def in_run(context: Context, active: ActiveRun, name: str, args: Any) -> Context:
+    """The context of a call inside a run: its agent and goal, and a step of its own."""
+    active.enter_gate()
+    record = active.record
+    key = context.key or active.key_for(name, args)
+    return replace(context, agent=record.agent, run=record.id, key=key, goal=context.goal or record.goal, active=active)
 
 
 def guarded(make: Callable[[Callable[..., Any]], Any], function: Any) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from assent.core.action import Action, Assessment, Fact, Json
@@ -15,9 +15,11 @@ from assent.core.judge import is_stricter, judge, strictest
 from assent.core.policy import Policy, Rule, builtin_policy
 from assent.core.policy_file import load_policy
 from assent.core.request import Request
+from assent.core.run import NO_SCOPE, Scope
 from assent.core.situation import Situation
 from assent.core.text import default_line, render
 from assent.core.verdict import GateKind, Quorum, Trigger, Verdict
+from assent.engine.runs import ActiveRun
 from assent.engine.tool import Tool
 from assent.errors import InvalidArguments
 from assent.ports import Store
@@ -36,6 +38,8 @@ class Context:
     cost: float | None = None
     alternatives: tuple[str, ...] = ()
     draft_of: str = ""
+    active: ActiveRun | None = field(default=None, compare=False, repr=False)
+    """The run that the call belongs to, where this process holds one."""
 
     def __post_init__(self) -> None:
         """What cannot be put on record is refused here, where whoever said it can be told."""
@@ -127,8 +131,12 @@ class Judgement:
         facts: Sequence[Fact] = (),
         fired: tuple[Trigger, ...] = (),
         without: str = "",
+        scope: Scope = NO_SCOPE,
     ) -> tuple[Action, Assessment, Verdict]:
-        """The call as an action, what it would do, and what policy says. `without` names a grant not to use."""
+        """The call as an action, what it would do, and what policy says.
+
+        `without` names a grant not to use; `scope` is that of a run that another process holds.
+        """
         policy = self.policy
         if policy.declared:
             tool = self.declared(tool)
@@ -152,7 +160,10 @@ class Judgement:
         grants = self.grants
         if without:
             grants = tuple(grant for grant in grants if grant.id != without)
-        situation = Situation(context.run, context.goal, context.agent, grants=grants)
+        if context.active is not None:
+            situation = replace(context.active.situation(now), grants=grants)
+        else:
+            situation = Situation(context.run, context.goal, context.agent, scope=scope, grants=grants)
         return action, assessment, judge(policy, action, assessment, situation, now, fired)
 
     async def objection(self, tool: Tool, request: Request) -> str:
@@ -169,7 +180,9 @@ class Judgement:
         facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
         context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
         args = restore(candidate.args_text)
-        _, _, verdict = self.judged(tool, args, context, await self._store.now(), facts)
+        run = await self._store.run(self._workspace, ask.run) if ask.run else None
+        scope = NO_SCOPE if run is None else run.scope
+        _, _, verdict = self.judged(tool, args, context, await self._store.now(), facts, scope=scope)
         most = (
             candidate.verdict.gate if request.votes else GateKind.SOFT if request.word == "silence" else GateKind.WATCH
         )

@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 
 from assent.core.request import Request, State
+from assent.core.run import Run
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
 from assent.engine.judgement import Judgement
+from assent.engine.runs import Host, Office, lapsed, resumed
 from assent.engine.tool import Tool
 from assent.engine.waiting import Hub
 from assent.errors import AssentError, Conflict, StoreError
@@ -35,9 +38,12 @@ class Worker:
         capacity: int = 10,
         *,
         judgement: Judgement,
+        hosts: Mapping[str, Host],
+        office: Office,
     ) -> None:
         self._store, self._workspace, self._hub, self._execution = store, workspace, hub, execution
-        self._judgement = judgement
+        self._judgement, self._hosts, self._office = judgement, hosts, office
+        self._hosting: Counter[str] = Counter()
         self._tools, self._capacity = tools, capacity
         self._busy: set[str] = set()
         self._later: dict[str, tuple[int, float]] = {}
@@ -94,12 +100,48 @@ class Worker:
             job = asyncio.create_task(self._job(request, wake))
             self._jobs.add(job)
             job.add_done_callback(self._jobs.discard)
+        await lapsed(self._office)
+        if self._hosts:
+            await self._resume_some(wake)
         now = _now()
         pause = min([SWEEP_SECONDS, *(until - now for _, until in self._later.values() if until > now)])
         due = await self._store.next_due(self._workspace)
         if due is not None:
             pause = min(pause, (due - await self._store.now()).total_seconds())
         return max(0.01, pause)
+
+    async def _resume_some(self, wake: asyncio.Event) -> None:
+        """Every parked run that can go on here has a job, as far as its host has room."""
+        open_hosts = [name for name, host in self._hosts.items() if self._hosting[name] < host.capacity]
+        for run in await self._store.resumable(self._workspace, open_hosts, limit=2 * self._capacity):
+            host = self._hosts[run.host]
+            if run.id in self._busy or self._hosting[run.host] >= host.capacity or self._is_left(run.id, run.version):
+                continue
+            self._busy.add(run.id)
+            self._hosting[run.host] += 1
+            job = asyncio.create_task(self._resumption(run, host, wake))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
+
+    async def _resumption(self, run: Run, host: Host, wake: asyncio.Event) -> None:
+        try:
+            await resumed(self._office, host, run)
+        except Conflict:
+            self._leave(run.id, run.version, SWEEP_SECONDS)
+            log.info("run %s was taken up by another worker", run.code)
+        except StoreError as problem:
+            self._leave(run.id, run.version, TROUBLE_SECONDS)
+            log.warning("run %s could not be resumed: %s", run.code, problem)
+        except Exception as problem:  # noqa: BLE001  the host's own error is on record; the worker goes on
+            log.warning("run %s ended in %s", run.code, type(problem).__name__)
+        finally:
+            self._busy.discard(run.id)
+            self._hosting[run.host] -= 1
+            wake.set()
+
+    def _is_left(self, key: str, version: int) -> bool:
+        seen, until = self._later.get(key, (0, 0.0))
+        return seen == version and _now() < until
 
     async def _takeable(self, room: int) -> list[Request]:
         """The oldest requests that this process can move. Those it cannot move do not hide the ones behind them."""
@@ -113,8 +155,7 @@ class Worker:
 
     def _can(self, request: Request) -> bool:
         tool = self._tools[request.candidate.action.name]
-        version, until = self._later.get(request.id, (0, 0.0))
-        if version == request.version and _now() < until:
+        if self._is_left(request.id, request.version):
             return False
         match request.state:
             case State.UNDO_ASKED:
@@ -132,30 +173,30 @@ class Worker:
                     await self._execution.undo(tool, request)
                 case State.UNKNOWN if tool.verify is not None:
                     if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
-                        self._leave(request, SWEEP_SECONDS)
+                        self._leave(request.id, request.version, SWEEP_SECONDS)
                 case State.APPROVED if reason := await self._judgement.objection(tool, request):
                     log.warning("request %s is approved and is not run: %s", request.code, reason)
                     await self._execution.withdraw(request, reason)
                 case _:
                     await self._execution.run(tool, request, {})
         except Conflict:
-            self._leave(request, SWEEP_SECONDS)
+            self._leave(request.id, request.version, SWEEP_SECONDS)
             log.info("request %s was taken by another worker", request.code)
         except StoreError as problem:
-            self._leave(request, TROUBLE_SECONDS)
+            self._leave(request.id, request.version, TROUBLE_SECONDS)
             log.warning("request %s could not be moved: %s", request.code, problem)
         except Exception as problem:  # noqa: BLE001  the function's own error is on record; the worker goes on
-            self._leave(request, SWEEP_SECONDS)
+            self._leave(request.id, request.version, SWEEP_SECONDS)
             log.info("request %s ended in %s", request.code, type(problem).__name__)
         finally:
             self._busy.discard(request.id)
             wake.set()
 
-    def _leave(self, request: Request, seconds: float) -> None:
-        """The request is left alone for so long, or until it has changed."""
+    def _leave(self, key: str, version: int, seconds: float) -> None:
+        """The request or run is left alone for so long, or until it has changed."""
         now = _now()
         self._later = {key: left for key, left in self._later.items() if left[1] > now}
-        self._later[request.id] = (request.version, now + seconds)
+        self._later[key] = (version, now + seconds)
 
 
 def _now() -> float:

@@ -1,0 +1,460 @@
+"""An agent's run in this process: every guarded call inside belongs to it, and it can stop at any of them.
+
+A run that waits for a person either stays (its process waits) or parks: calls beside the one that waits end first and
+keep their results, what is needed to go on is committed, and the process is free. Whoever resumes takes the same steps
+again; those that are on record give their results back instead of running twice.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from uuid_utils.compat import uuid7
+
+from assent.core.action import Json
+from assent.core.canonical import canonical, digest, restore
+from assent.core.change import Change
+from assent.core.request import Request
+from assent.core.run import NO_SCOPE, Observation, PlanStep, Run, RunState, Scope
+from assent.core.run_life import (
+    RUN_LEGAL,
+    Enter,
+    Failed,
+    Finished,
+    Lapse,
+    Live,
+    Park,
+    Progress,
+    RunEvent,
+    Stop,
+    Stopped,
+    advance_run,
+    begun,
+)
+from assent.core.situation import Situation
+from assent.core.text import span
+from assent.engine.portal import Portal
+from assent.engine.sealing import redacted
+from assent.engine.waiting import Hub
+from assent.errors import AssentError, Conflict, GuardError, InvalidArguments, Parked, RunStopped
+from assent.ports import Store, Vault, View
+
+log = logging.getLogger("assent.runs")
+
+CURRENT: ContextVar["ActiveRun | None"] = ContextVar("assent_run", default=None)
+_EXCERPT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What a host is told when a run goes on."""
+
+    run: Run
+    requests: tuple[Request, ...]
+    """What it waited for, as decided."""
+    waited: timedelta
+
+    @property
+    def summary(self) -> str:
+        """The interruption in words, for the agent's own context."""
+        told = [f"The run “{self.run.goal}” was interrupted for {span(self.waited)} and goes on now."]
+        for request in self.requests:
+            said = request.candidate.says
+            by = request.decided_by or "nobody"
+            changed = " The arguments were changed." if request.word in ("modify", "choose") else ""
+            why = f" ({request.reason})" if request.reason else ""
+            told.append(f"{said}: {request.state} by {by}{why}.{changed}")
+        told.append("Steps that were finished before are not run again; continue at the one that waited.")
+        return " ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What runs of one gate share."""
+
+    store: Store
+    workspace: str
+    worker: str
+    lease: timedelta
+    hub: Hub
+    portal: Portal
+    vault: Vault
+    asked_by: str
+    new_code: Callable[[], str]
+    checkpoint: Callable[..., Awaitable[Json]]
+
+
+class ActiveRun:
+    """A run that this process holds. `async with gate.run(...) as run:`"""
+
+    def __init__(self, office: Office, record: Run, patience: float | None) -> None:
+        self._office, self._record, self.patience = office, record, patience
+        self._flight = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._parked: list[Parked] = []
+        self._keys: Counter[str] = Counter()
+        self._reads = 0
+        self._keeper: Future[None] | None = None
+        self._leave: Callable[[], None] | None = None
+        self._lost = False
+        self._snapshot: str | None = None
+        self.outcome: Json = None
+        """What the run came to; on record when it finishes."""
+
+    @property
+    def record(self) -> Run:
+        """The run as last seen."""
+        return self._record
+
+    @property
+    def id(self) -> str:
+        return self._record.id
+
+    @property
+    def code(self) -> str:
+        return self._record.code
+
+    # The agent's side
+
+    def snapshot(self, state: Json) -> None:
+        """What `resume` gets back if the run is parked from here on: messages, a task graph, completed steps."""
+        self._snapshot = canonical(redacted(self._office.vault, state))
+
+    async def plan(self, steps: Iterable[str | PlanStep]) -> None:
+        """What the agent intends, for people to read."""
+        made = tuple(step if isinstance(step, PlanStep) else PlanStep(step) for step in steps)
+        await self._move(lambda fence: Progress(fence, plan=made))
+
+    async def spent(self, amount: float | str | Decimal) -> None:
+        """The run has cost so much more."""
+        try:
+            cost = Decimal(str(amount))
+        except InvalidOperation:
+            raise InvalidArguments("what was spent must be a number") from None
+        if not cost.is_finite() or cost < 0:
+            raise InvalidArguments("what was spent must be a number that is not negative")
+        await self._move(lambda fence: Progress(fence, spend=cost))
+
+    async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
+        """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
+        clean = str(redacted(self._office.vault, text))[:_EXCERPT]
+        await self._move(lambda fence: Progress(fence, observation=Observation(source, clean, trusted)))
+
+    async def checked_in(self) -> None:
+        """A person has looked at the run."""
+        await self._move(lambda fence: Progress(fence, checked_in=True))
+
+    async def checkpoint(self, name: str, show: Json = None, *, soft: bool = False, editable: bool = False) -> Json:
+        """A person looks before the run goes on; what was shown comes back, changed where they changed it.
+
+        A soft one goes on by itself if nobody objects in time. Raises `Denied` or `SentBack` like any call.
+        """
+        shown = await self._office.checkpoint(self, name, show, soft=soft, editable=editable)
+        await self.checked_in()
+        return shown
+
+    async def stop(self, by: str, reason: str) -> None:
+        """A person ended the whole run."""
+        await self._move(lambda _: Stop(by, reason))
+
+    # Calls inside
+
+    def key_for(self, name: str, args: Mapping[str, Json]) -> str:
+        """The name of the next step that makes this call: the same when the run is taken again from the start."""
+        content = digest(name, canonical(args))[:16]
+        self._keys[content] += 1
+        return f"{name}:{content}:{self._keys[content]}"
+
+    def situation(self, now: datetime) -> Situation:
+        """Where the run stands, for policy."""
+        run = self._record
+        return Situation(
+            run=run.id,
+            goal=run.goal,
+            agent=run.agent,
+            steps=run.steps + self._reads,
+            spend=float(run.spend),
+            scope=run.scope,
+            used=run.used,
+            unchecked_steps=run.steps + self._reads - run.checked_steps,
+            unchecked=now - (run.checked_at or run.created_at),
+        )
+
+    def enter_gate(self) -> None:
+        """A call may be made; raises where the run is parked, stopped, or no longer ours."""
+        if self._parked:
+            raise self._parked[0]
+        if self._lost:
+            raise Conflict(
+                f"run {self.code} was taken up by another process", request_id=self.id, code=self.code, state="lost"
+            )
+        if self._record.state in (RunState.STOPPING, RunState.STOPPED):
+            raise RunStopped(self._record.code, self._record.by, self._record.reason)
+
+    def progress(self, view: View, used: Mapping[str, Decimal], cost: float | None) -> Run | None:
+        """The run with one step more, inside the transaction that records the step."""
+        if view.run is None:
+            return None
+        if view.run.state in (RunState.STOPPING, RunState.STOPPED):
+            raise RunStopped(view.run.code, view.run.by, view.run.reason)
+        spend = Decimal(str(cost)) if cost is not None else Decimal(0)
+        steps = 1 + self._reads
+        change = advance_run(view.run, Progress(self._record.fence, steps=steps, spend=spend, used=used), view.now)
+        return change.run if change is not None else None
+
+    def read(self) -> None:
+        """A call that simply runs was made; it is counted with the next one that is put on record."""
+        self._reads += 1
+
+    def recorded(self, run: Run | None) -> None:
+        """A step was put on record, and with it what was counted before."""
+        self._reads = 0
+        self.saw(run)
+
+    def saw(self, run: Run | None) -> None:
+        """A newer version of the record was committed or heard of."""
+        if run is not None and run.version > self._record.version:
+            self._record = run
+
+    @asynccontextmanager
+    async def executing(self) -> AsyncIterator[None]:
+        """A call is running; the run does not park before it has ended."""
+        self._flight += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._flight -= 1
+            if not self._flight:
+                self._quiet.set()
+
+    async def park_on(self, parked: Parked) -> None:
+        """The run will park on this request; returns once calls in flight beside it have ended."""
+        self._parked.append(parked)
+        await self._quiet.wait()
+
+    # Its life
+
+    async def begin(self) -> None:
+        """It is heard and kept alive from now on."""
+        self._leave = self._office.hub.listen(self._heard)
+        self._keeper = self._office.portal.submit(self._keep())
+
+    def raise_again(self) -> None:
+        """Whatever the agent's code made of it: what stopped the run stops it still."""
+        if self._parked:
+            raise self._parked[0]
+        if self._record.state is RunState.STOPPED:
+            raise RunStopped(self.code, self._record.by, self._record.reason)
+
+    async def end(self, problem: BaseException | None) -> None:
+        """The run is parked, stopped, failed or finished, and that is on record."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+        if self._leave is not None:
+            self._leave()
+        await self._quiet.wait()
+        try:
+            await self._move(self._last_event(problem), ends=True, snapshot=self._snapshot, awaiting=self._waits)
+        except Conflict as late:
+            log.warning("run %s could not be ended here: %s", self.code, late)
+
+    @property
+    def _waits(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parked.request_id for parked in self._parked))
+
+    def _last_event(self, problem: BaseException | None) -> Callable[[int], RunEvent]:
+        def event(fence: int) -> RunEvent:
+            if self._parked:
+                return Park(fence, self._waits)
+            if problem is None:
+                return Finished(fence, restore(canonical(redacted(self._office.vault, self.outcome))))
+            if isinstance(problem, Exception):
+                return Failed(fence, str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000])
+            # Cancelled or interrupted: nothing is known to be wrong with it, so it may be taken up again.
+            return Park(fence, ())
+
+        return event
+
+    def _heard(self, changed: Mapping[str, int] | None) -> None:
+        if changed is None or changed.get(f"run:{self.id}", 0) > self._record.version:
+            self._office.portal.submit(self._look())
+
+    async def _look(self) -> None:
+        try:
+            self.saw(await self._office.store.run(self._office.workspace, self.id))
+        except AssentError as problem:
+            log.warning("run %s could not be looked at: %s", self.code, problem)
+
+    async def _keep(self) -> None:
+        pause = self._office.lease.total_seconds() / 3
+        while not self._lost:
+            await asyncio.sleep(pause)
+            try:
+                await self._move(lambda fence: Live(fence, self._office.lease))
+            except Conflict:
+                self._lost = True
+            except AssentError as problem:
+                log.warning("run %s could not show that it lives: %s", self.code, problem)
+
+    async def _move(
+        self,
+        event: Callable[[int], RunEvent],
+        *,
+        ends: bool = False,
+        snapshot: str | None = None,
+        awaiting: tuple[str, ...] = (),
+    ) -> None:
+        def step(view: View) -> Change | None:
+            if view.run is None:
+                raise GuardError(f"run {self.code} is not on record; begin it again")
+            stopping = view.run.state is RunState.STOPPING and ends
+            made = Stopped(self._record.fence) if stopping else event(self._record.fence)
+            change = advance_run(view.run, made, view.now)
+            return change if change is None else replace(change, snapshot=snapshot)
+
+        office = self._office
+        change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
+        self.saw(change.run if change is not None else None)
+
+
+HostFunction = Callable[[Json, Resumption], Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What can go on with a parked run, and how many of them at once."""
+
+    function: HostFunction
+    capacity: int = 10
+
+
+@asynccontextmanager
+async def held(office: Office, record: Run, patience: float | None) -> AsyncIterator[ActiveRun]:
+    """The run while this process works on it. Leaving it always says how it stands; a pause cannot be swallowed."""
+    active = ActiveRun(office, record, patience)
+    token = CURRENT.set(active)
+    await active.begin()
+    try:
+        yield active
+    except BaseException as problem:
+        await asyncio.shield(active.end(problem))
+        raise
+    else:
+        await asyncio.shield(active.end(None))
+        active.raise_again()
+    finally:
+        CURRENT.reset(token)
+
+
+async def resumed(office: Office, host: Host, run: Run) -> None:
+    """The run was taken up here and went on, until its end or the next time it has to wait."""
+    found = [await office.store.request(office.workspace, request_id) for request_id in run.waits]
+    record = await taken_up(office, run)
+    text = await office.store.snapshot(office.workspace, run.id)
+    since = run.parked_at or run.changed_at or run.created_at
+    told = Resumption(
+        record, tuple(request for request in found if request is not None), await office.store.now() - since
+    )
+    try:
+        async with held(office, record, 0) as active:
+            active.outcome = await host.function(restore(text) if text else None, told)
+    except (Parked, RunStopped):
+        return
+
+
+async def lapsed(office: Office) -> None:
+    """Runs whose process did not show that it lives are orphaned, or can be resumed again."""
+    for run in await office.store.overdue_runs(office.workspace):
+        await office.store.transact(office.workspace, None, _lapse, run=run.id)
+
+
+def _lapse(view: View) -> Change | None:
+    run = view.run
+    return None if run is None or Lapse not in RUN_LEGAL[run.state] else advance_run(run, Lapse(), view.now)
+
+
+async def taken_up(office: Office, run: Run) -> Run:
+    """The run, held by this process from now on."""
+
+    def step(view: View) -> Change | None:
+        if view.run is None:
+            raise GuardError(f"run {run.code} is not on record; begin it again")
+        return advance_run(view.run, Enter(office.worker, office.lease), view.now)
+
+    change = await office.store.transact(office.workspace, None, step, run=run.id)
+    assert change is not None  # noqa: S101  entering always changes something
+    assert change.run is not None  # noqa: S101
+    return change.run
+
+
+async def begin(office: Office, made: Run) -> Run:
+    """A new run on record, or the open one with the same key, held by this process."""
+    if made.key:
+        known = await office.store.run_by_key(office.workspace, made.agent, made.key)
+        if known is not None and known.state.is_open:
+            if known.state in (RunState.PAUSED, RunState.STOPPING):
+                raise RunStopped(known.code, known.by, known.reason)
+            return await taken_up(office, known)
+    change = await office.store.transact(
+        office.workspace, None, lambda view: begun(made, office.worker, office.lease, view.now)
+    )
+    assert change is not None  # noqa: S101  beginning always makes a run
+    assert change.run is not None  # noqa: S101
+    return change.run
+
+
+def new_run(
+    office: Office, goal: str, *, agent: str, original: str, scope: Any, host: str, key: str, parent: str
+) -> Run:
+    """A run as asked for, not yet on record."""
+    told = redacted(office.vault, {"goal": goal, "original": original})
+    return Run(
+        id=str(uuid7()),
+        code=office.new_code(),
+        workspace=office.workspace,
+        agent=agent,
+        asked_by=office.asked_by,
+        created_at=datetime.now(UTC),
+        goal=told["goal"],
+        original=told["original"],
+        scope=scope_of(scope),
+        host=host,
+        key=key,
+        parent=parent,
+    )
+
+
+def scope_of(given: Any) -> Scope:
+    """A scope as code writes it: `{"actions": ["delete_*"], "files": 20, "EUR": 50, "recipients": [...]}`."""
+    if given is None:
+        return NO_SCOPE
+    if isinstance(given, Scope):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidArguments('a scope is a mapping, such as {"actions": ["delete_files"], "files": 20}')
+    lists = {name: _texts(name, given.get(name, ())) for name in ("actions", "recipients", "paths")}
+    limits = {}
+    for name, most in given.items():
+        if name in lists:
+            continue
+        if isinstance(most, bool) or not isinstance(most, int | float | Decimal):
+            raise InvalidArguments(f"the limit {name} of a scope is a number, such as 20")
+        limits[str(name)] = Decimal(str(most))
+    return Scope(limits=limits, **lists)
+
+
+def _texts(name: str, given: Any) -> tuple[str, ...]:
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidArguments(f"{name} of a scope are texts")
+    return found

@@ -1,0 +1,368 @@
+"""Runs: calls belong to them, they stop for people, park, and go on elsewhere without taking a step twice."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import assent
+from assent.core.request import State
+from assent.core.run import Run, RunState
+from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
+from assent.errors import RunStopped
+from assent.ports import Filter, RunFilter, View
+from tests.engine.conftest import House
+
+pytestmark = pytest.mark.usefixtures("house")
+
+
+class World:
+    """What guarded functions did."""
+
+    def __init__(self, gate: assent.Gate) -> None:
+        self.did: list[str] = []
+
+        @gate.guard
+        async def find_files(pattern: str) -> list[str]:
+            """Find files."""
+            return [f"{pattern}{n}" for n in range(3)]
+
+        @gate.guard(reversible=True, reach="local")
+        async def move_file(path: str) -> str:
+            self.did.append(f"move {path}")
+            return path.upper()
+
+        @gate.guard(reversible=False)
+        async def delete_files(files: list[str]) -> int:
+            self.did.append(f"delete {len(files)}")
+            return len(files)
+
+        self.find, self.move, self.delete = find_files, move_file, delete_files
+
+
+async def the_run(house: House) -> Run:
+    (run,) = await house.desk.store.runs("default", RunFilter())
+    return run
+
+
+async def until(house: House, state: RunState) -> Run:
+    """The only run, once it is in this state."""
+    async with asyncio.timeout(20):
+        while (run := await the_run(house)).state is not state:
+            await asyncio.sleep(0.01)
+    return run
+
+
+async def said(house: House, event: RunEvent) -> None:
+    """A person does this to the only run."""
+    run = await the_run(house)
+
+    def step(view: View) -> Any:
+        assert view.run is not None
+        return advance_run(view.run, event, view.now)
+
+    await house.desk.store.transact("default", None, step, run=run.id)
+
+
+async def test_a_run_is_on_record_with_its_steps(house: House) -> None:
+    world = World(house.gate)
+    async with house.gate.run("Tidy up", original="just a small cleanup", agent="cleanup") as run:
+        await run.plan(["find", "move"])
+        found = await world.find("a")
+        await world.move(found[0])
+        await run.spent("0.25")
+        await run.observed("web", "see password=hunter2hunter2")
+        run.outcome = {"moved": 1}
+    record = await the_run(house)
+    assert (record.state, record.agent, record.steps) == (RunState.FINISHED, "cleanup", 2)
+    assert (str(record.spend), record.outcome, record.original) == ("0.25", {"moved": 1}, "just a small cleanup")
+    assert "hunter2" not in repr(record)
+    page = await house.desk.store.requests("default", Filter(run=record.id))
+    assert [request.candidate.action.name for request in page.requests] == ["move_file"]
+    assert await house.kinds(record.id) == ["run.began", "run.finished"]
+
+
+async def test_a_run_that_fails_says_so(house: House) -> None:
+    with pytest.raises(ValueError, match="bad"):
+        async with house.gate.run("Tidy up"):
+            raise ValueError("bad")
+    record = await the_run(house)
+    assert (record.state, record.error) == (RunState.FAILED, "ValueError: bad")
+
+
+async def test_a_parked_run_goes_on_elsewhere_and_takes_no_step_twice(house: House) -> None:
+    world = World(house.gate)
+    told: list[Any] = []
+
+    def agent(gate: assent.Gate, at: World) -> Callable[..., Any]:
+        async def work() -> dict[str, int]:
+            found = await at.find("a")
+            await at.move(found[0])
+            await at.move(found[0])  # the same call again is another step
+            return {"deleted": await at.delete(found)}
+
+        @gate.host("loop")
+        async def resume(state: Any, resumption: Any) -> Any:
+            told.append((state, resumption))
+            return await work()
+
+        return work
+
+    work = agent(house.gate, world)
+
+    async def begun() -> None:
+        async with house.gate.run("Tidy up", host="loop") as run:
+            run.snapshot({"messages": ["hello"]})
+            await work()
+
+    with pytest.raises(assent.Parked):
+        await begun()
+    assert world.did == ["move a0", "move a0"]
+    parked = await the_run(house)
+    assert (parked.state, len(parked.waits)) == (RunState.PARKED, 1)
+
+    other = house.another_gate(agent="cleanup")
+    elsewhere = World(other)
+    agent(other, elsewhere)
+    async with other.worker():
+        (request,) = await house.waiting()
+        await house.inbox.approve(house.me, request.id)
+        record = await until(house, RunState.FINISHED)
+    assert (record.outcome, record.fence) == ({"deleted": 3}, 2)
+    assert (world.did, elsewhere.did) == (["move a0", "move a0"], ["delete 3"])
+    ((state, resumption),) = told
+    assert state == {"messages": ["hello"]}
+    assert "approved by" in resumption.summary or "Delete" in resumption.summary
+
+
+async def test_a_swallowed_pause_is_raised_again_and_later_calls_are_refused(house: House) -> None:
+    world = World(house.gate)
+
+    async def swallows() -> None:
+        async with house.gate.run("Tidy up", patience=0):
+            with suppress(BaseException):
+                await world.delete(["a"])
+            with pytest.raises(assent.Parked):
+                await world.move("b")
+
+    with pytest.raises(assent.Parked):
+        await swallows()
+    assert world.did == []
+    assert (await the_run(house)).state is RunState.PARKED
+
+
+async def test_parking_waits_for_siblings_and_keeps_their_results(house: House) -> None:
+    did: list[str] = []
+    go = asyncio.Event()
+
+    @house.gate.guard(reversible=True, reach="local")
+    async def slow(name: str) -> str:
+        await go.wait()
+        did.append(name)
+        return name
+
+    world = World(house.gate)
+
+    async def both() -> list[Any]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(slow("a")), group.create_task(world.delete(["x"]))]
+        return [task.result() for task in tasks]
+
+    async def first() -> None:
+        async with house.gate.run("Both", key="k", patience=0):
+            await both()
+
+    task = house.start(first())
+    await house.waiting()
+    go.set()
+    with pytest.raises((assent.Parked, BaseExceptionGroup)):
+        await task
+    assert did == ["a"]
+    (request,) = await house.waiting()
+    await house.inbox.approve(house.me, request.id)
+    async with house.gate.run("Both", key="k"):
+        assert await both() == ["a", 1]
+    assert did == ["a"]
+    assert world.did == ["delete 1"]
+
+
+async def test_a_person_stops_a_run_and_it_notices_at_its_next_gate(house: House) -> None:
+    world = World(house.gate)
+
+    async def agent() -> None:
+        async with house.gate.run("Tidy up"):
+            await world.move("a")
+            await said(house, Stop("ann", "enough"))
+            for _ in range(2000):
+                with suppress(Exception):  # a broad handler goes on regardless
+                    await world.move("b")
+
+    with pytest.raises(RunStopped):
+        await agent()
+    record = await the_run(house)
+    assert (record.state, record.by, record.reason) == (RunState.STOPPED, "ann", "enough")
+    assert world.did == ["move a"]
+
+
+async def test_a_denial_that_stops_ends_the_run(house: House) -> None:
+    world = World(house.gate)
+
+    async def agent() -> None:
+        async with house.gate.run("Tidy up"):
+            try:
+                await world.delete(["a"])
+            except assent.Denied:
+                await world.move("b")
+
+    task = house.start(agent())
+    (request,) = await house.waiting()
+    await house.inbox.deny(house.me, request.id, "no", stop=True)
+    with pytest.raises(RunStopped):
+        await task
+    assert (await the_run(house)).state is RunState.STOPPED
+    assert world.did == []
+
+
+async def test_a_paused_run_that_is_parked_goes_on_only_when_told(house: House) -> None:
+    world = World(house.gate)
+
+    @house.gate.host("loop")
+    async def resume(_: Any, __: Any) -> Any:
+        return await world.delete(["a"])
+
+    with pytest.raises(assent.Parked):
+        async with house.gate.run("Tidy up", host="loop"):
+            await world.delete(["a"])
+    await said(house, Pause("ann"))
+    async with house.gate.worker():
+        (request,) = await house.waiting()
+        await house.inbox.approve(house.me, request.id)
+        await asyncio.sleep(0.2)
+        assert (await the_run(house)).state is RunState.PAUSED
+        await said(house, Continue("ann"))
+        await until(house, RunState.FINISHED)
+    assert world.did == ["delete 1"]
+
+
+async def test_a_run_whose_process_vanished_is_orphaned_and_its_key_goes_on(house: House) -> None:
+    gate = house.another_gate(agent="cleanup", lease=timedelta(seconds=0.3))
+    world = World(gate)
+    run = gate.run("Tidy up", key="k")
+    active = await run.__aenter__()
+    await world.move("a")
+    assert active._keeper is not None
+    active._keeper.cancel()  # as if its process were gone
+    async with house.gate.worker():
+        await until(house, RunState.ORPHANED)
+    again = World(house.gate)
+    async with house.gate.run("Tidy up", key="k") as entered:
+        assert entered.id == active.id
+        assert await again.move("a") == "A"
+    assert again.did == []
+    with pytest.raises(assent.Conflict):
+        await active.spent(1)
+
+
+async def test_a_checkpoint_shows_and_gives_back_what_was_changed(house: House) -> None:
+    async def agent() -> Any:
+        async with house.gate.run("Write") as run:
+            return await run.checkpoint("draft ready", {"text": "hi"}, editable=True)
+
+    task = house.start(agent())
+    (request,) = await house.waiting()
+    card = await house.inbox.brief(request.id)
+    assert card.title == "Checkpoint: draft ready"
+    assert any("stops here for a look" in why.lower() for why in card.why)
+    await house.inbox.modify(house.me, request.id, {**card.args, "show": {"text": "hello"}})
+    assert await task == {"text": "hello"}
+    assert (await the_run(house)).checked_steps == 1
+
+
+async def test_a_checkpoint_that_may_not_be_edited_is_not(house: House) -> None:
+    async def agent() -> Any:
+        async with house.gate.run("Write") as run:
+            return await run.checkpoint("draft ready", "hi")
+
+    task = house.start(agent())
+    (request,) = await house.waiting()
+    with pytest.raises(assent.errors.InvalidDecision):
+        await house.inbox.modify(house.me, request.id, {"checkpoint": "draft ready", "show": "other"})
+    await house.inbox.revise(house.me, request.id, "shorter")
+    with pytest.raises(assent.SentBack, match="shorter"):
+        await task
+
+
+@pytest.mark.parametrize(("files", "holds"), [(20, False), (21, True)])
+async def test_what_the_scope_gives_leave_for_is_not_asked_and_what_exceeds_it_is(
+    house: House, files: int, holds: bool
+) -> None:
+    world = World(house.gate)
+    names = [f"{n}.tmp" for n in range(files)]
+    scope = {"actions": ["delete_files"], "files": 20}
+
+    async def agent() -> int:
+        async with house.gate.run("Tidy up", scope=scope, patience=0 if holds else None):
+            return await world.delete(names)
+
+    if not holds:
+        assert await agent() == files
+        assert (await the_run(house)).used["files"] == files
+        return
+    with pytest.raises(assent.Parked) as parked:
+        await agent()
+    card = await house.inbox.brief(parked.value.request_id)
+    assert any("the run was given 20" in why.lower() for why in card.why)
+
+
+async def test_a_scope_counts_over_the_whole_run(house: House) -> None:
+    world = World(house.gate)
+
+    async def agent() -> None:
+        async with house.gate.run("Tidy up", scope={"actions": ["delete_files"], "files": 5}, patience=0):
+            await world.delete(["a", "b", "c"])
+            await world.delete(["d", "e", "f"])
+
+    with pytest.raises(assent.Parked):
+        await agent()
+    assert world.did == ["delete 3"]
+
+
+@pytest.mark.parametrize(("limits", "cost", "why"), [
+    ("budget: 1.0", 0.5, None), ("budget: 0.9", 0.5, "the run has spent"),
+    ("steps: 2", 0.0, None), ("steps: 1", 0.0, "steps since somebody looked in"),
+])  # fmt: skip
+async def test_budgets_and_check_ins_fire_at_their_threshold_and_not_below(
+    house: House, limits: str, cost: float, why: str | None
+) -> None:
+    await house.policy(f"limits: {{{limits}}}\n")
+    world = World(house.gate)
+
+    async def agent() -> None:
+        async with house.gate.run("Tidy up", patience=0):
+            await world.move.with_(cost=cost)("a")
+            await world.move.with_(cost=cost)("b")
+
+    if why is None:
+        await agent()
+        return
+    with pytest.raises(assent.Parked) as parked:
+        await agent()
+    assert any(why in each.lower() for each in (await house.inbox.brief(parked.value.request_id)).why)
+    request = await house.desk.store.request("default", parked.value.request_id)
+    assert request is not None
+    assert request.state is State.PENDING
+
+
+async def test_two_triggers_give_one_card_with_both_reasons(house: House) -> None:
+    await house.policy("limits: {budget: 0.1}\n")
+    world = World(house.gate)
+    with pytest.raises(assent.Parked) as parked:
+        async with house.gate.run("Tidy up", scope={"files": 1}, patience=0):
+            await world.delete.with_(cost=1.0, confidence=0.2)(["a", "b"])
+    card = await house.inbox.brief(parked.value.request_id)
+    for text in ("the run was given 1", "the run has spent", "sure"):
+        assert any(text in each.lower() for each in card.why), (text, card.why)
+    assert len((await house.inbox.page()).requests) == 1
