@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         Parked,
         Refused,
+        RunStopped,
         SentBack,
     )
 
@@ -52,6 +53,7 @@ __all__ = [
     "Reach",
     "Refused",
     "Risk",
+    "RunStopped",
     "Secret",
     "SentBack",
     "Worker",
@@ -81,6 +83,7 @@ _HOMES = {
     "Reach": "assent.core.action",
     "Refused": "assent.errors",
     "Risk": "assent.core.action",
+    "RunStopped": "assent.errors",
     "Secret": "assent.engine.signature",
     "SentBack": "assent.errors",
     "Worker": "assent.engine.worker",

@@ -29,7 +29,7 @@ class Place(NamedTuple):
     says: str
 
 
-_DECIDE, _POLICY, _PROVE, _KEEP = "Decide", "Set the rules", "Prove", "Look after it"
+_DECIDE, _RUNS, _POLICY, _PROVE, _KEEP = "Decide", "Runs", "Set the rules", "Prove", "Look after it"
 
 COMMANDS: dict[str, Place] = {
     "inbox": Place("assent.cli.screens", _DECIDE, "Decide on a full screen, with keys and live updates."),
@@ -44,6 +44,11 @@ COMMANDS: dict[str, Place] = {
     "undo": Place("assent.cli.afterwards", _DECIDE, "Take back what ran, while its window is open."),
     "reconcile": Place("assent.cli.afterwards", _DECIDE, "Settle an unknown outcome after looking at the world."),
     "review": Place("assent.cli.afterwards", _DECIDE, "Say what you think of something that already ran."),
+    "runs": Place("assent.cli.runs", _RUNS, "List what agents work on, newest first."),
+    "run": Place("assent.cli.runs", _RUNS, "One run: its timeline; continue or cancel it."),
+    "stop": Place("assent.cli.runs", _RUNS, "End a run, all runs of an agent, or everything."),
+    "pause": Place("assent.cli.runs", _RUNS, "Hold a run, all runs of an agent, or everything."),
+    "go": Place("assent.cli.runs", _RUNS, "Let what was paused go on."),
     "policy": Place("assent.cli.policy", _POLICY, "Check, apply, show and explain the policy."),
     "grants": Place("assent.cli.grants", _POLICY, "Standing permissions: list, give, revoke."),
     "log": Place("assent.cli.audit", _PROVE, "What happened, newest first, in words."),

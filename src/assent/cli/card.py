@@ -83,7 +83,7 @@ def _head(card: Briefing, now: datetime) -> list[RenderableType]:
     if card.asked_by:
         about.append(f"for {card.asked_by}")
     if card.run:
-        about.append(f"run {card.run}")
+        about.append(f"run {short_run(card.run)}")
     about.append(str(card.state) if card.state is not State.PENDING else f"{card.gate} gate")
     head = grid([(mark_of(card), inert(" · ".join(about)))])
     parts: list[RenderableType] = [head, Padding(inert(card.title, "bold"), (0, 0, 0, 2))]
@@ -200,3 +200,8 @@ def _outcome(card: Briefing, now: datetime, folding: Folding) -> list[Renderable
     if card.review is Review.OPEN:
         lines.append(Text(f"waits for review: assent review {card.code} accepted|flagged"))
     return [section("Outcome", *lines)] if lines else []
+
+
+def short_run(run: str) -> str:
+    """A run as it is named on a card: its name, or as much of its id as finds it again."""
+    return run[:13] if len(run) == 36 and run.count("-") == 4 else run[:40]

@@ -257,7 +257,8 @@ class Calls:
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
             if active is not None:
-                change = replace(change, run=active.progress(view, uses(prepared.assessment), context.cost))
+                used = {} if verdict.gate.holds else uses(prepared.assessment)
+                change = replace(change, run=active.progress(view, used, context.cost))
             return change if verdict.grant is None else _charged(change, prepared, view)
 
         active = context.active

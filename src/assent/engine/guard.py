@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from assent.core.request import Request, State
+from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared
 from assent.engine.judgement import Context
 from assent.engine.portal import Portal, on_event_loop
@@ -98,6 +99,8 @@ class Guarded(Generic[P, R]):
                 async with active.executing():
                     return await self._admitted_and_run(prepared, patience)
             request = await self._calls.admitted(prepared, patience)
+            if request.state is State.RUNNING:
+                await active.used(uses(request.candidate.assessment))
             async with active.executing():
                 return await self._run_or_result(prepared, request)
         except Parked as parked:

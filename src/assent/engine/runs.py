@@ -144,6 +144,10 @@ class ActiveRun:
             raise InvalidArguments("what was spent must be a number that is not negative")
         await self._move(lambda fence: Progress(fence, spend=cost))
 
+    async def used(self, amounts: Mapping[str, Decimal]) -> None:
+        """So much of the scope's limits is used up: what a person allowed is about to run."""
+        await self._move(lambda fence: Progress(fence, used=amounts))
+
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
         clean = str(redacted(self._office.vault, text))[:_EXCERPT]

@@ -1,0 +1,99 @@
+"""The reviewer's side of runs: what there is, and stopping, pausing and continuing it."""
+
+from assent.core.advance import LEGAL, advance
+from assent.core.authority import Principal
+from assent.core.change import Change
+from assent.core.decision import Cancel
+from assent.core.request import Request, State
+from assent.core.run import Run, RunState
+from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
+from assent.core.secret_text import without_secrets
+from assent.errors import NotFound
+from assent.ports import Filter, RunFilter, Store, View
+
+OPEN = (RunState.RUNNING, RunState.PARKED, RunState.PAUSED, RunState.ORPHANED, RunState.STOPPING)
+_PAGE = 100
+
+
+class Oversight:
+    """What a surface holds to look after runs. Every method that changes something takes the person who does it."""
+
+    def __init__(self, store: Store, workspace: str) -> None:
+        self._store, self._workspace = store, workspace
+
+    async def page(self, wanted: RunFilter | None = None, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
+        """Runs, newest first; without a filter those that are not over."""
+        return await self._store.runs(self._workspace, wanted or RunFilter(states=OPEN), after=after, limit=limit)
+
+    async def find(self, prefix: str) -> Run:
+        """The one run whose code or id begins with `prefix`."""
+        prefix = prefix.strip().lower()
+        found = await self._store.find_runs(self._workspace, prefix, limit=6) if prefix else ()
+        if not found:
+            raise NotFound(f"no run begins with {prefix!r}; `assent runs` lists them")
+        if len(found) > 1:
+            codes = ", ".join(run.code for run in found[:5])
+            raise NotFound(f"{prefix!r} fits several runs ({codes}{'…' if len(found) > 5 else ''}); type more of it")
+        return found[0]
+
+    async def steps(self, run: Run) -> tuple[Request, ...]:
+        """What the run asked for or did on record, oldest first."""
+        found: list[Request] = []
+        after = ""
+        while True:
+            page = await self._store.requests(self._workspace, Filter(run=run.id), after=after, limit=_PAGE)
+            found += page.requests
+            after = page.next
+            if not after:
+                return tuple(sorted(found, key=lambda request: request.id))
+
+    async def children(self, run: Run) -> tuple[Run, ...]:
+        """The runs of agents that worked for this one."""
+        return await self._store.runs(self._workspace, RunFilter(parent=run.id), limit=_PAGE)
+
+    async def pause(self, by: Principal, run: Run, reason: str = "") -> Run:
+        """The run goes no further than its next gate, until it is continued."""
+        return await self._moved(run, Pause(by.name, without_secrets(reason)))
+
+    async def go(self, by: Principal, run: Run) -> Run:
+        """What was paused goes on."""
+        return await self._moved(run, Continue(by.name))
+
+    async def stop(self, by: Principal, run: Run, reason: str = "") -> Run:
+        """The run ends at its next gate; what it still waits for is withdrawn. So are the runs that work for it."""
+        stopped = await self._moved(run, Stop(by.name, without_secrets(reason)))
+        for request in await self.steps(run):
+            if request.state is State.PENDING:
+                await self._withdrawn(request, by)
+        for child in await self.children(run):
+            if child.state in OPEN and child.state is not RunState.STOPPING:
+                await self.stop(by, child, reason)
+        return stopped
+
+    async def everything(self, agent: str = "") -> tuple[Run, ...]:
+        """Every run that is not over, of one agent or of all."""
+        found: list[Run] = []
+        after = ""
+        while page := await self.page(RunFilter(states=OPEN, agent=agent), after=after, limit=_PAGE):
+            found += page
+            after = page[-1].id
+        return tuple(found)
+
+    async def _moved(self, run: Run, event: RunEvent) -> Run:
+        def step(view: View) -> Change | None:
+            if view.run is None:
+                raise NotFound(f"there is no run {run.code} in workspace {self._workspace}")
+            return advance_run(view.run, event, view.now)
+
+        awaiting = run.waits if isinstance(event, Continue) else ()
+        change = await self._store.transact(self._workspace, None, step, run=run.id, awaiting=awaiting)
+        return change.run if change is not None and change.run is not None else run
+
+    async def _withdrawn(self, request: Request, by: Principal) -> None:
+        def step(view: View) -> Change | None:
+            current = view.request
+            if current is None or Cancel not in LEGAL[current.state]:
+                return None
+            return advance(current, Cancel(by.name, "its run was stopped"), view.now)
+
+        await self._store.transact(self._workspace, request.id, step)

@@ -1,0 +1,67 @@
+"""Runs at the command line: listed, shown, paused, continued and stopped."""
+
+from pathlib import Path
+
+import pytest
+
+import assent as package
+from tests.cli.terminal import Agent, Assent
+
+
+@pytest.fixture
+def parked(either: Agent) -> str:
+    """The code of a run that waits for a person."""
+    gate = either.gate
+
+    @gate.guard(reversible=False, says="Delete {files.count} files")
+    async def delete_files(files: list[str]) -> int:
+        return len(files)
+
+    @gate.host("loop")
+    async def resume(_: object, __: object) -> int:
+        return await delete_files(["a", "b"])
+
+    async def work() -> str:
+        try:
+            async with gate.run("Tidy up", original="a small cleanup", host="loop", scope={"files": 1}) as run:
+                await run.plan(["look", "delete"])
+                await delete_files(["a", "b"])
+        except package.Parked:
+            pass
+        return run.code
+
+    return gate.portal.run(work())
+
+
+def test_a_run_is_listed_and_shown_with_its_steps(parked: str, assent: Assent) -> None:
+    out = assent("runs").out
+    assert all(text in out for text in ("parked", parked, "Tidy up"))
+    shown = assent("run", "show", parked[:5]).out
+    for text in ("a small cleanup", "1 files", "· look", "Delete 2 files", "hard (scope): pending"):
+        assert text in shown, text
+    told = assent("run", "show", parked, "--json").json
+    assert (told["run"]["state"], told["steps"][0]["triggers"]) == ("parked", ["scope"])
+    assert assent("runs", "--state", "finished", "--json").json == {"runs": [], "next": ""}
+
+
+def test_a_run_is_paused_continued_and_stopped(parked: str, assent: Assent) -> None:
+    assert "paused" in assent("pause", parked, "--reason", "lunch").out
+    assert [run["state"] for run in assent("runs", "--json").json["runs"]] == ["paused"]
+    assent("pause", parked, code=3)
+    assert "goes on" in assent("go", "--all").out
+    assert "stopped" in assent("stop", "--agent", "cleanup", "--reason", "enough").out
+    told = assent("run", "show", parked, "--json").json
+    assert (told["run"]["state"], told["run"]["reason"]) == ("stopped", "enough")
+    assert told["steps"][0]["state"] == "cancelled"
+    assert assent("pending", "--json").json["requests"] == []
+    assert "no such run" in assent("stop", "--all").out
+    assert "stopped" in assent("log").out
+
+
+@pytest.mark.parametrize(
+    "wrong", [["stop"], ["stop", "x", "--all"], ["runs", "--state", "asleep"], ["run", "show", "zz"]]
+)
+def test_mistakes_end_in_one_line(here: Path, agent: Agent, assent: Assent, wrong: list[str]) -> None:
+    done = assent(*wrong, code=None)
+    assert done.code in (1, 2)
+    assert done.err.count("\n") == 1
