@@ -65,3 +65,11 @@ def test_mistakes_end_in_one_line(here: Path, agent: Agent, assent: Assent, wron
     done = assent(*wrong, code=None)
     assert done.code in (1, 2)
     assert done.err.count("\n") == 1
+
+
+def test_time_stands_still_for_what_a_paused_run_waits_for(parked: str, assent: Assent) -> None:
+    assent("pause", parked)
+    (waiting,) = assent("pending", "--json").json["requests"]
+    assert "paused" in assent("show", waiting["code"]).out
+    assent("go", parked)
+    assert "min left" in assent("show", waiting["code"]).out

@@ -20,6 +20,7 @@ from assent.core.decision import (
     Fail,
     Finding,
     Finish,
+    Freeze,
     Modify,
     Opinion,
     Overdue,
@@ -28,6 +29,7 @@ from assent.core.decision import (
     Reviewed,
     Revise,
     Seen,
+    Thaw,
 )
 from assent.core.request import Executor, Kind, Option, Question, Review, State
 from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung
@@ -360,3 +362,26 @@ def test_every_state_says_what_is_legal_and_ends_are_ends():
         for event in (Decided(Approve(), "a"), Begin("w", LEASE, "d"), Finish(0, ""), AskUndo("a"), Overdue()):
             with pytest.raises(Conflict):
                 advance(request, event, NOON)
+
+
+def test_time_stands_still_while_a_run_is_paused() -> None:
+    """Frozen for a day, an hour before its end: afterwards there is still an hour, and rungs are as far away."""
+    verdict = replace(
+        candidate().verdict, ladder=Ladder((Rung(timedelta(minutes=90), remind=True),), limit=timedelta(hours=2))
+    )
+    shown = replace(candidate(), verdict=verdict)
+    request = open_request(shown)
+    assert request is not None
+    assert request.due_at == NOON + timedelta(minutes=90)
+    paused = advance(request, Freeze("ann"), NOON + timedelta(hours=1))
+    assert paused is not None
+    assert paused.request is not None
+    assert paused.request.due_at is None
+    assert advance(paused.request, Overdue(), NOON + timedelta(days=1)) is None
+    assert advance(paused.request, Freeze("ann"), NOON + timedelta(hours=2)) is None
+    again = advance(paused.request, Thaw("ann"), NOON + timedelta(hours=25))
+    assert again is not None
+    assert again.request is not None
+    assert again.request.due_at == NOON + timedelta(hours=25, minutes=30)
+    assert again.request.ends_at == NOON + timedelta(hours=26)
+    assert advance(again.request, Thaw("ann"), NOON + timedelta(hours=25)) is None

@@ -169,7 +169,7 @@ async def _database(place: Desk, findings: Findings) -> None:
     remedy = (
         "give agents a login that is only a member of assent_agent: `assent db roles`"
         if settings.is_postgres
-        else "use PostgreSQL with roles, or a server, where agents are not trusted"
+        else "use PostgreSQL with roles where agents are not trusted"
     )
     findings.note(
         "trust",

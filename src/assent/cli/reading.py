@@ -181,6 +181,8 @@ _SENTENCES = {
     "request.decided": "{about}: {decided} by {actor}{after}",
     "request.escalated": "{about}: nobody answered, so others were told: {tells}",
     "request.reminded": "{about}: those asked were reminded",
+    "request.frozen": "{about}: its run is paused; time stands still for it",
+    "request.thawed": "{about}: time goes on for it",
     "request.parked": "{about}: the time is over; it stays parked",
     "request.expired": "{about}: nobody answered in time",
     "request.cancelled": "{about}: withdrawn by {actor}",

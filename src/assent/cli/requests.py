@@ -117,7 +117,7 @@ def _sentence(card: Briefing, after: Request, did: str) -> str:
         case State.REVISED:
             return "sent back with your instructions"
         case State.UNDO_ASKED:
-            return "a worker that has the function takes it back"
+            return "whoever has the function takes it back: the agent, or a worker, once one runs"
         case _ if did == "review":
             return f"review: {card.review.value}"
         case _:

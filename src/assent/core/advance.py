@@ -28,6 +28,7 @@ from assent.core.decision import (
     Event,
     Fail,
     Finish,
+    Freeze,
     Modify,
     Overdue,
     Reconcile,
@@ -35,6 +36,7 @@ from assent.core.decision import (
     Reviewed,
     Revise,
     Seen,
+    Thaw,
     Vote,
 )
 from assent.core.request import Ask, Executor, Kind, Request, Review, State
@@ -52,7 +54,7 @@ from assent.errors import (
 )
 
 LEGAL: dict[State, tuple[type, ...]] = {
-    State.PENDING: (Decided, Seen, Overdue, Cancel),
+    State.PENDING: (Decided, Seen, Overdue, Cancel, Freeze, Thaw),
     State.APPROVED: (Begin, Overdue, Cancel),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
@@ -112,6 +114,12 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
             return _seen(request, by, now)
         case Overdue():
             return _overdue(request, now)
+        case Freeze(by):
+            if request.frozen_at is not None:
+                return None
+            return moved(replace(request, frozen_at=now, due_at=None), now, "request.frozen", by)
+        case Thaw(by):
+            return _thawed(request, by, now)
         case Cancel(by, reason):
             ended = replace(request, word="cancel", reason=reason, decided_by=by, decided_at=now)
             return moved(_ended(ended, State.CANCELLED), now, "request.cancelled", by)
@@ -278,6 +286,23 @@ def _seen(request: Request, by: str, now: datetime) -> Change | None:
     return moved(replace(request, due_at=_due(request)), now, "request.seen", by)
 
 
+def _thawed(request: Request, by: str, now: datetime) -> Change | None:
+    """Every deadline is later by as long as it stood still, save for when the agent needs it."""
+    if request.frozen_at is None:
+        return None
+    still = now - request.frozen_at
+    soft = request.candidate.verdict.gate is GateKind.SOFT
+    later = None if request.ends_at is None else request.ends_at + still
+    request = replace(request, frozen_at=None, frozen=request.frozen + still)
+    request = replace(request, ends_at=later if soft or later is None else _end(request))
+    return moved(replace(request, due_at=_due(request)), now, "request.thawed", by)
+
+
+def _start(request: Request) -> datetime:
+    """When its ladder began."""
+    return request.ask.created_at + request.frozen
+
+
 def _overdue(request: Request, now: datetime) -> Change | None:
     if request.due_at is None or now < request.due_at:
         return None
@@ -295,7 +320,7 @@ def _time_passed(request: Request, now: datetime) -> Change:
     """Every rung reached by now is climbed; past the end, the ladder's end is applied."""
     ladder = request.candidate.verdict.ladder
     entries: list[Entry] = []
-    while (step := ladders.climb(ladder, request.ask.created_at, request.rung)) and step.at <= now:
+    while (step := ladders.climb(ladder, _start(request), request.rung)) and step.at <= now:
         added = tuple(name for name in step.tells if name not in request.told)
         request = replace(request, rung=request.rung + 1, told=request.told + added)
         kind = "request.escalated" if step.tells else "request.reminded"
@@ -337,12 +362,14 @@ def _end(request: Request) -> datetime | None:
     verdict = request.candidate.verdict
     if verdict.gate is GateKind.SOFT:
         # The window belongs to the reviewer: that the agent is in a hurry does not shorten it.
-        return ladders.end(verdict.ladder.limit, request.seen_at or request.ask.created_at, None)
-    return ladders.end(verdict.ladder.limit, request.ask.created_at, request.ask.needed_by)
+        return ladders.end(verdict.ladder.limit, request.seen_at or _start(request), None)
+    return ladders.end(verdict.ladder.limit, _start(request), request.ask.needed_by)
 
 
 def _due(request: Request) -> datetime | None:
-    return ladders.due(request.candidate.verdict.ladder, request.ask.created_at, request.rung, request.ends_at)
+    if request.frozen_at is not None:
+        return None
+    return ladders.due(request.candidate.verdict.ladder, _start(request), request.rung, request.ends_at)
 
 
 def _vote(event: Decided, word: str, digest: str, note: str, now: datetime) -> Vote:

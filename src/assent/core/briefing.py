@@ -196,6 +196,8 @@ def _line(number: int, option: Option) -> OptionLine:
 def _time_left(request: Request, now: datetime) -> str:
     if request.state is not State.PENDING:
         return ""
+    if request.frozen_at is not None:
+        return "stands still while its run is paused"
     if request.ends_at is not None:
         return span(request.ends_at - now)
     if request.candidate.verdict.gate is GateKind.SOFT:

@@ -112,6 +112,20 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Freeze:
+    """Its run was paused: time stands still for it."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw:
+    """Its run goes on, and so does time."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """About to run: consumes the permit and takes the lease."""
 
@@ -194,7 +208,22 @@ class Reviewed:
     note: str = ""
 
 
-Event = Decided | Seen | Overdue | Cancel | Begin | Renew | Finish | Fail | Reconcile | AskUndo | BeginUndo | Reviewed
+Event = (
+    Decided
+    | Seen
+    | Overdue
+    | Cancel
+    | Freeze
+    | Thaw
+    | Begin
+    | Renew
+    | Finish
+    | Fail
+    | Reconcile
+    | AskUndo
+    | BeginUndo
+    | Reviewed
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,10 @@ class Request:
     sealed: Mapping[str, str] = field(default_factory=dict)
     """Secret argument values, encrypted; erased when the request ends."""
     purged: bool = False
+    frozen_at: datetime | None = None
+    """Since when its run is paused; time does not move it meanwhile."""
+    frozen: timedelta = timedelta()
+    """How long it stood still in all; its ladder began so much later."""
 
     @property
     def id(self) -> str:

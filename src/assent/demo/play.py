@@ -168,7 +168,7 @@ class Play:
             if request.state is State.PENDING and before is None:
                 await self._wait(request, person)
             elif request.state is State.UNDONE and before is not State.UNDONE:
-                self._told("↶", "green", request.candidate.action.name, "taken back", "everything is as it was before")
+                self._told("↶", "green", request.candidate.action.name, "taken back", "what it did is undone")
 
     async def _wait(self, request: Request, person: Person) -> None:
         if self.seconds_to_first_question is None:
@@ -231,7 +231,7 @@ class Play:
                     request = await self._hub.changed(request)
         action = request.candidate.action.name
         if request.state is State.UNDONE:
-            self._told("↶", "green", action, "taken back", "everything is as it was before")
+            self._told("↶", "green", action, "taken back", "what it did is undone")
         else:
             self._told("✗", "red", action, f"could not be taken back: {request.error or request.state}")
 

@@ -1,9 +1,9 @@
 """The reviewer's side of runs: what there is, and stopping, pausing and continuing it."""
 
-from assent.core.advance import LEGAL, advance
+from assent.core.advance import advance
 from assent.core.authority import Principal
 from assent.core.change import Change
-from assent.core.decision import Cancel
+from assent.core.decision import Cancel, Freeze, Thaw
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
@@ -52,19 +52,20 @@ class Oversight:
         return await self._store.runs(self._workspace, RunFilter(parent=run.id), limit=_PAGE)
 
     async def pause(self, by: Principal, run: Run, reason: str = "") -> Run:
-        """The run goes no further than its next gate, until it is continued."""
-        return await self._moved(run, Pause(by.name, without_secrets(reason)))
+        """The run goes no further than its next gate, until it is continued; time stands still for what it asked."""
+        paused = await self._moved(run, Pause(by.name, without_secrets(reason)))
+        await self._each_pending(run, Freeze(by.name))
+        return paused
 
     async def go(self, by: Principal, run: Run) -> Run:
-        """What was paused goes on."""
+        """What was paused goes on, and so does time."""
+        await self._each_pending(run, Thaw(by.name))
         return await self._moved(run, Continue(by.name))
 
     async def stop(self, by: Principal, run: Run, reason: str = "") -> Run:
         """The run ends at its next gate; what it still waits for is withdrawn. So are the runs that work for it."""
         stopped = await self._moved(run, Stop(by.name, without_secrets(reason)))
-        for request in await self.steps(run):
-            if request.state is State.PENDING:
-                await self._withdrawn(request, by)
+        await self._each_pending(run, Cancel(by.name, "its run was stopped"))
         for child in await self.children(run):
             if child.state in OPEN and child.state is not RunState.STOPPING:
                 await self.stop(by, child, reason)
@@ -89,11 +90,13 @@ class Oversight:
         change = await self._store.transact(self._workspace, None, step, run=run.id, awaiting=awaiting)
         return change.run if change is not None and change.run is not None else run
 
-    async def _withdrawn(self, request: Request, by: Principal) -> None:
+    async def _each_pending(self, run: Run, event: Cancel | Freeze | Thaw) -> None:
+        """The same happens to everything that the run waits for."""
+
         def step(view: View) -> Change | None:
             current = view.request
-            if current is None or Cancel not in LEGAL[current.state]:
-                return None
-            return advance(current, Cancel(by.name, "its run was stopped"), view.now)
+            return None if current is None or current.state is not State.PENDING else advance(current, event, view.now)
 
-        await self._store.transact(self._workspace, request.id, step)
+        for request in await self.steps(run):
+            if request.state is State.PENDING:
+                await self._store.transact(self._workspace, request.id, step)

@@ -236,5 +236,7 @@ def everything(number: int = 1) -> Request:
         finished_at=at,
         undo_until=at + timedelta(minutes=30),
         review=Review.OPEN,
+        frozen_at=LONG_AGO,
+        frozen=timedelta(minutes=5),
         sealed={"password": "sealed"},
     )
