@@ -7,6 +7,9 @@ SHELL := /bin/sh
 # Relative on purpose: the path of the clone may contain spaces.
 VENV := .venv
 PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install -qq --disable-pip-version-check --no-input -c constraints.txt
+PYTHON_HERE := $(VENV)/.python
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 
 # A Python is suitable if it is new enough and can make a venv that has pip.
@@ -27,7 +30,7 @@ help:
 	@echo "ARGS=... is handed on, e.g. make test ARGS='-k gate'. PYTHON=... chooses the interpreter."
 
 # Leaving the demo (130) is no error of make's.
-demo: $(READY)
+demo: $(DEMO)
 	@$(VENV)/bin/assent demo $(ARGS) || [ $$? -eq 130 ]
 
 test: check
@@ -48,10 +51,9 @@ clean:
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# The stamp is written last, so an interrupted set-up starts again. A venv that still works is kept
-# and brought up to date; one whose Python is gone is made anew.
-$(READY): pyproject.toml constraints.txt
-	@echo "setting up $(VENV) (once, about a minute)…"
+# Stamps are written last, so an interrupted set-up starts again. A venv that still works is kept and brought up to
+# date; one whose Python is gone is made anew. The demo needs less than the tests, so it is set up first and quickly.
+$(PYTHON_HERE):
 	@if ! $(PY) -c '$(SUITABLE)' >/dev/null 2>&1; then \
 		found=; \
 		for candidate in $(CANDIDATES); do \
@@ -64,5 +66,14 @@ $(READY): pyproject.toml constraints.txt
 		fi; \
 		"$$found" -m venv --clear $(VENV); \
 	fi
-	@$(PY) -m pip install -qq --disable-pip-version-check --no-input -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(DEMO): pyproject.toml constraints.txt | $(PYTHON_HERE)
+	@[ -e $(READY) ] || echo "setting up $(VENV) (once, half a minute)…"
+	@[ $(READY) -nt pyproject.toml ] || $(INSTALL) -e '.[demo]'
+	@touch $@
+
+$(READY): pyproject.toml constraints.txt | $(PYTHON_HERE)
+	@echo "setting up $(VENV) for tests (once, about a minute)…"
+	@$(INSTALL) -e '.[dev]'
 	@touch $@
