@@ -49,6 +49,26 @@ class RunStopped(BaseException):
         super().__init__(f"run {code} was stopped by {by or 'a person'}{f': {reason}' if reason else ''}; end here")
 
 
+class Interrupt(BaseException):
+    """Raised by an agent inside a hosted run that wants a person: it ends here, and its host resumes it.
+
+    `state` is what `resume(state, resumption)` gets back; JSON. `options` are labels the person may choose from.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        planned_action: str = "",
+        impact: str = "",
+        options: tuple[str, ...] | list[str] = (),
+        state: object = None,
+    ) -> None:
+        self.reason, self.planned_action, self.impact = reason, planned_action, impact
+        self.options, self.state = tuple(options), state
+        super().__init__(reason)
+
+
 class Refused(Denied):
     """Policy forbids the action; nobody was asked."""
 

@@ -366,3 +366,171 @@ async def test_two_triggers_give_one_card_with_both_reasons(house: House) -> Non
     for text in ("the run was given 1", "the run has spent", "sure"):
         assert any(text in each.lower() for each in card.why), (text, card.why)
     assert len((await house.inbox.page()).requests) == 1
+
+
+class Shaky:
+    """Fails as often as it is told to."""
+
+    def __init__(self, gate: assent.Gate, fails: int) -> None:
+        self.calls: list[str] = []
+
+        @gate.guard(reversible=True, reach="local")
+        async def upload(path: str) -> str:
+            self.calls.append(path)
+            if len(self.calls) <= fails:
+                raise OSError("disk on fire")
+            return f"uploaded {path}"
+
+        self.upload = upload
+
+
+async def failing(house: House, shaky: Shaky) -> Any:
+    async with house.gate.run("Upload") as run:
+        return await run.attempt(shaky.upload, path="a", done=["b"])
+
+
+async def test_a_failed_step_is_tried_again_when_a_person_says_so(house: House) -> None:
+    shaky = Shaky(house.gate, 1)
+    task = house.start(failing(house, shaky))
+    (request,) = await house.waiting()
+    card = await house.inbox.brief(request.id)
+    assert card.title == "upload failed: OSError: disk on fire"
+    assert card.args["done"] == ["b"]
+    assert [option.label for option in card.options] == ["Skip this step", "Abort the run"]
+    await house.inbox.approve(house.me, request.id)
+    assert await task == "uploaded a"
+
+
+async def test_a_failed_step_is_tried_again_with_changes(house: House) -> None:
+    shaky = Shaky(house.gate, 1)
+    task = house.start(failing(house, shaky))
+    (request,) = await house.waiting()
+    args = (await house.inbox.brief(request.id)).args
+    with pytest.raises(assent.errors.InvalidDecision):
+        await house.inbox.modify(house.me, request.id, {**args, "error": "none"})
+    await house.inbox.modify(house.me, request.id, {**args, "args": {"path": "c"}})
+    assert await task == "uploaded c"
+
+
+@pytest.mark.parametrize(("option", "state"), [(0, RunState.FINISHED), (1, RunState.STOPPED)])
+async def test_a_failed_step_is_skipped_or_ends_the_run(house: House, option: int, state: RunState) -> None:
+    shaky = Shaky(house.gate, 9)
+    task = house.start(failing(house, shaky))
+    (request,) = await house.waiting()
+    await house.inbox.choose(house.me, request.id, option)
+    if state is RunState.STOPPED:
+        with pytest.raises(RunStopped):
+            await task
+    else:
+        assert await task is None
+    assert (await the_run(house)).state is state
+    assert shaky.calls == ["a"]
+
+
+async def test_a_failure_that_parked_is_not_asked_about_twice(house: House) -> None:
+    shaky = Shaky(house.gate, 1)
+
+    async def work() -> str:
+        async with house.gate.run("Upload", key="k", patience=0) as run:
+            found: str = await run.attempt(shaky.upload, path="a")
+            return found
+
+    with pytest.raises(assent.Parked):
+        await work()
+    (request,) = await house.waiting()
+    await house.inbox.approve(house.me, request.id)
+    assert await work() == "uploaded a"
+    assert shaky.calls == ["a", "a"]
+
+
+@pytest.mark.parametrize(("every", "asked"), [(3, [3, 6]), (0, [])])
+async def test_every_so_manieth_item_is_looked_at(house: House, every: int, asked: list[int]) -> None:
+    looked: list[int] = []
+
+    async def batch() -> None:
+        async with house.gate.run("Label") as run:
+            for number in range(1, 8):
+                looked.extend([number] * await run.sampled(number, f"in {number}", f"out {number}", every=every))
+
+    task = house.start(batch())
+    for _ in asked:
+        (request,) = await house.waiting()
+        await house.inbox.approve(house.me, request.id)
+        await house.until(lambda found: not found, Filter(states=(State.PENDING,)))
+    await task
+    assert looked == asked
+
+
+async def test_a_share_is_the_same_when_the_run_is_taken_again_and_a_problem_stops_the_batch(house: House) -> None:
+    done: list[int] = []
+
+    async def batch() -> None:
+        async with house.gate.run("Label", key="k", patience=0) as run:
+            for number in range(100):
+                await run.sampled(number, number, number, share=0.1)
+                done.append(number)
+
+    with pytest.raises(assent.Parked):
+        await batch()
+    first = list(done)
+    done.clear()
+    with pytest.raises(assent.Parked):
+        await batch()
+    assert done == first
+    (request,) = await house.waiting()
+    await house.inbox.deny(house.me, request.id, "the labels are shifted")
+    with pytest.raises(assent.Denied, match="shifted"):
+        await batch()
+
+
+async def test_an_agent_that_cannot_go_on_says_so_plainly(house: House) -> None:
+    async def agent() -> str:
+        async with house.gate.run("Deploy") as run:
+            return await run.cannot_go_on("there is no other way", without="deploy")
+
+    for word, expected in (("approve", ""), ("revise", "use staging")):
+        task = house.start(agent())
+        (request,) = await house.waiting()
+        assert (await house.inbox.brief(request.id)).title == "The agent cannot go on: there is no other way"
+        if word == "approve":
+            await house.inbox.approve(house.me, request.id)
+        else:
+            await house.inbox.revise(house.me, request.id, "use staging")
+        assert await task == expected
+    task = house.start(agent())
+    (request,) = await house.waiting()
+    await house.inbox.choose(house.me, request.id, 0)
+    with pytest.raises(RunStopped):
+        await task
+
+
+async def test_an_agent_interrupts_itself_and_its_host_hears_what_was_chosen(house: House) -> None:
+    told: list[Any] = []
+
+    @house.gate.host("loop")
+    async def resume(state: Any, resumption: Any) -> Any:
+        told.append((state, resumption.chosen, resumption.allowed))
+        return "done"
+
+    async def agent() -> None:
+        async with house.gate.run("Scale down", host="loop"):
+            raise assent.Interrupt(
+                "they look like a standby cluster",
+                planned_action="Delete 47 instances",
+                impact="no failover for the shop",
+                options=["Keep them", "Only those of 2019"],
+                state={"messages": [1, 2]},
+            )
+
+    with pytest.raises(assent.Parked):
+        await agent()
+    (request,) = await house.waiting()
+    card = await house.inbox.brief(request.id)
+    assert (card.title, card.args["impact"]) == (
+        "Delete 47 instances: they look like a standby cluster",
+        "no failover for the shop",
+    )
+    async with house.gate.worker():
+        await house.inbox.choose(house.me, request.id, 1)
+        await until(house, RunState.FINISHED)
+    assert told == [({"messages": [1, 2]}, "Only those of 2019", False)]

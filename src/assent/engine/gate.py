@@ -28,7 +28,7 @@ from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.portal import Portal
-from assent.engine.runs import CURRENT, ActiveRun, Host, HostFunction, Office, begin, held, new_run
+from assent.engine.runs import CURRENT, ActiveRun, Host, HostFunction, Office, StopPoint, begin, held, new_run
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
@@ -41,6 +41,7 @@ from assent.errors import (
     GuardError,
     InvalidArguments,
     NotFound,
+    OutcomeUnknown,
     Parked,
     PolicyError,
 )
@@ -144,7 +145,7 @@ class Gate:
         self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
         self._hosts: dict[str, Host] = {}
         self._office = Office(
-            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code, self._checkpoint
+            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code, self._stop_point
         )
 
     @property
@@ -452,35 +453,44 @@ class Gate:
 
         return register
 
-    async def _checkpoint(self, active: ActiveRun, name: str, show: Json, *, soft: bool, editable: bool) -> Json:
-        """What a checkpoint of a run shows, once somebody let it pass."""
-        schema = {"type": "object", "properties": {"checkpoint": {"const": name}}}
-        if not editable:
-            schema["properties"]["show"] = {"const": restore(canonical(show))}  # type: ignore[index]
+    async def _stop_point(self, active: ActiveRun, point: StopPoint) -> tuple[str, Mapping[str, Json]]:
+        """What a person said where a run stopped: the option they chose, if any, and what was shown as they left it.
+
+        It is an action that does nothing, so everything that holds for actions holds for it: policy, quorum, ladders.
+        """
+        args = restore(canonical(point.args))
+        fixed = {name: {"const": value} for name, value in args.items() if name not in point.editable}
+        schema = {"type": "object", "properties": fixed}
         stop = tool(
-            "checkpoint", schema=schema, schema_text=canonical(schema), says=f"Checkpoint: {name}",
+            point.kind, schema=schema, schema_text=canonical(schema), says="", options=tuple(point.options),
             declared=Declaration(True, Reach.NOTHING, False, False),
         )  # fmt: skip
-        gate = GateKind.SOFT if soft else GateKind.HARD
-        fired = (Trigger("checkpoint", f"the run stops here for a look: {name}", gate),)
-        args = restore(canonical({"checkpoint": name, "show": show}))
-        context = in_run(CONTEXT.get() or self._context, active, "checkpoint", args)
+        fired = (Trigger(point.kind, point.why, point.gate),)
+        context = in_run(CONTEXT.get() or self._context, active, point.kind, args)
         prepared = self._calls.prepare(stop, args, context, {}, fired)
+        prepared = replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
+        request: Request | None = None
         try:
             request, _ = await self._calls.submit(prepared, start=False)
-            if request.state is State.DONE:
-                return restore(request.result_text)
-            proposal = Proposal(self, prepared, request)
-            async with proposal.execution(active.patience) as running:
-                running.result = running.args.get("show")
+            if request.state is not State.DONE:
+                proposal = Proposal(self, prepared, request)
+                async with proposal.execution(active.patience) as running:
+                    running.result = dict(running.args)
+                return "", running.args
         except Parked as parked:
             await active.park_on(parked)
             raise
+        except OutcomeUnknown:
+            # Its process vanished between the decision and the next step; the decision stands.
+            request = await self._store.request(self._workspace, request.id) if request is not None else None
         except Denied as denied:
+            chosen = await self._store.request(self._workspace, denied.request_id)
+            if chosen is not None and chosen.chosen is not None:
+                return chosen.ask.options[chosen.chosen].label, args
             if denied.stop:
-                await active.stop("a person", denied.reason)
+                await active.stop(chosen.decided_by if chosen is not None else "a person", denied.reason)
             raise
-        return running.result
+        return "", restore(request.candidate.args_text) if request is not None else args
 
     async def outcome(self, request_id: str, patience: float | None = 0) -> Request:
         """The request as it is now, or once it has been decided within `patience`."""
@@ -514,6 +524,11 @@ class Gate:
             self._store, self._workspace, self._hub, self._execution, self._tools, capacity, judgement=self._judgement,
             hosts=self._hosts, office=self._office,
         )  # fmt: skip
+
+
+def _plain_template(text: str) -> str:
+    """`text` as a template that fills nothing in."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def refused_again(request: Request) -> AlreadyDecided:

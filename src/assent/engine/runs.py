@@ -41,10 +41,23 @@ from assent.core.run_life import (
 )
 from assent.core.situation import Situation
 from assent.core.text import span
+from assent.core.verdict import GateKind
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted
+from assent.engine.tool import OptionSpec
 from assent.engine.waiting import Hub
-from assent.errors import AssentError, Conflict, GuardError, InvalidArguments, Parked, RunStopped
+from assent.errors import (
+    ActionFailed,
+    AssentError,
+    Conflict,
+    Denied,
+    GuardError,
+    Interrupt,
+    InvalidArguments,
+    Parked,
+    RunStopped,
+    SentBack,
+)
 from assent.ports import Store, Vault, View
 
 log = logging.getLogger("assent.runs")
@@ -63,6 +76,17 @@ class Resumption:
     waited: timedelta
 
     @property
+    def chosen(self) -> str:
+        """The option that a person chose, where they chose one."""
+        found = [each.ask.options[each.chosen].label for each in self.requests if each.chosen is not None]
+        return found[0] if found else ""
+
+    @property
+    def allowed(self) -> bool:
+        """Everything it waited for was allowed."""
+        return all(request.permit is not None for request in self.requests)
+
+    @property
     def summary(self) -> str:
         """The interruption in words, for the agent's own context."""
         told = [f"The run “{self.run.goal}” was interrupted for {span(self.waited)} and goes on now."]
@@ -74,6 +98,19 @@ class Resumption:
             told.append(f"{said}: {request.state} by {by}{why}.{changed}")
         told.append("Steps that were finished before are not run again; continue at the one that waited.")
         return " ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class StopPoint:
+    """A place where a run stops for a person: what they see, why, and what they may change or choose."""
+
+    kind: str
+    args: Mapping[str, Json]
+    says: str
+    why: str
+    gate: GateKind = GateKind.HARD
+    editable: frozenset[str] = frozenset()
+    options: tuple[OptionSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +126,7 @@ class Office:
     vault: Vault
     asked_by: str
     new_code: Callable[[], str]
-    checkpoint: Callable[..., Awaitable[Json]]
+    stop_point: "Callable[[ActiveRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
 
 
 class ActiveRun:
@@ -162,9 +199,103 @@ class ActiveRun:
 
         A soft one goes on by itself if nobody objects in time. Raises `Denied` or `SentBack` like any call.
         """
-        shown = await self._office.checkpoint(self, name, show, soft=soft, editable=editable)
+        point = StopPoint(
+            "checkpoint",
+            {"checkpoint": name, "show": show},
+            f"Checkpoint: {name}",
+            f"the run stops here for a look: {name}",
+            GateKind.SOFT if soft else GateKind.HARD,
+            frozenset({"show"} if editable else ()),
+        )
+        _, shown = await self._office.stop_point(self, point)
         await self.checked_in()
-        return shown
+        return shown.get("show")
+
+    async def attempt(self, call: Callable[..., Awaitable[Any]], /, *, done: Json = None, **args: Any) -> Any:
+        """What `call(**args)` returned. Where it fails, a person says: again, again with changes, skip, or abort.
+
+        They see the error and what was `done` already. A skipped step gives `None`; aborting stops the run.
+        """
+        name = getattr(call, "name", getattr(call, "__name__", "step"))
+        while True:
+            try:
+                return await call(**args)
+            except Denied:
+                raise
+            except Exception as problem:
+                # Taken again, a failed step is told as on record: the same words, so that the same question is found.
+                told = problem.error if isinstance(problem, ActionFailed) else f"{type(problem).__name__}: {problem}"
+                error = str(redacted(self._office.vault, told))[:_EXCERPT]
+                point = StopPoint(
+                    "exception",
+                    {"step": name, "error": error, "args": restore(canonical(args)), "done": done},
+                    f"{name} failed: {error}",
+                    "a step failed, and a person says how to go on; approving tries it again",
+                    editable=frozenset({"args"}),
+                    options=(
+                        OptionSpec("Skip this step", "the run goes on without it"),
+                        OptionSpec("Abort the run", "the run ends here; what was done stays done"),
+                    ),
+                )
+                chosen, shown = await self._office.stop_point(self, point)
+                if chosen == "Skip this step":
+                    return None
+                if chosen:
+                    await self.stop("a person", f"{name} failed")
+                    raise RunStopped(self.code, "a person", f"{name} failed") from problem
+                args = dict(shown["args"])
+
+    async def sampled(self, number: int, given: Json, made: Json, *, every: int = 0, share: float = 0.0) -> bool:
+        """Whether a person looked at this item of a batch: every so manieth, or a share of them.
+
+        Which ones a share takes is settled by the run and the number, so that a run that is taken again asks for the
+        same. Raises `Denied` where they found a problem; what was processed before stays as it is.
+        """
+        taken = (every > 0 and number % every == 0) or _share(self.id, number) < share
+        if not taken:
+            return False
+        point = StopPoint(
+            "sample",
+            {"number": number, "input": given, "output": made},
+            f"Sample: item {number}",
+            f"item {number} was drawn to be looked at; denying it stops the batch",
+        )
+        await self._office.stop_point(self, point)
+        return True
+
+    async def cannot_go_on(self, reason: str, *, without: str = "") -> str:
+        """The agent reports that it cannot go on; the instructions it gets, or none where it is allowed after all.
+
+        `without` is what it was denied. The person may allow it after all, give other instructions, or stop the run.
+        """
+        point = StopPoint(
+            "cannot_go_on",
+            {"reason": str(redacted(self._office.vault, reason)), "denied": without},
+            f"The agent cannot go on: {reason}",
+            "the agent says that it cannot go on without what was denied; approving allows it after all",
+            options=(OptionSpec("Stop the run", "it ends here"),),
+        )
+        try:
+            chosen, _ = await self._office.stop_point(self, point)
+        except SentBack as instructions:
+            return instructions.reason
+        if chosen:
+            await self.stop("a person", reason)
+            raise RunStopped(self.code, "a person", reason)
+        return ""
+
+    async def interrupted(self, asked: Interrupt) -> None:
+        """The agent itself wants a person: what it planned and why is asked, and the run parks on it."""
+        if not self._record.host:
+            raise GuardError("only a run with a host can be interrupted like this: nobody could resume it")
+        self.snapshot(restore(canonical(asked.state)))
+        told = redacted(
+            self._office.vault,
+            {"reason": asked.reason, "planned_action": asked.planned_action, "impact": asked.impact},
+        )
+        options = tuple(OptionSpec(label, "the agent is told that this was chosen") for label in asked.options)
+        says = f"{told['planned_action'] or 'The agent asks'}: {told['reason']}"
+        await self._office.stop_point(self, StopPoint("interrupt", told, says, told["reason"], options=options))
 
     async def stop(self, by: str, reason: str) -> None:
         """A person ended the whole run."""
@@ -350,6 +481,13 @@ async def held(office: Office, record: Run, patience: float | None) -> AsyncIter
     await active.begin()
     try:
         yield active
+    except Interrupt as asked:
+        try:
+            await active.interrupted(asked)
+        except BaseException as problem:
+            await asyncio.shield(active.end(problem))
+            raise
+        await asyncio.shield(active.end(None))
     except BaseException as problem:
         await asyncio.shield(active.end(problem))
         raise
@@ -436,6 +574,10 @@ def new_run(
         key=key,
         parent=parent,
     )
+
+
+def _share(run_id: str, number: int) -> float:
+    return int(digest(run_id, str(number))[:8], 16) / 0x1_0000_0000
 
 
 def scope_of(given: Any) -> Scope:
