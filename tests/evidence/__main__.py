@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.evidence import crash, deciders, disk, fence, life, restart, tampering
+from tests.evidence import crash, deciders, disk, fence, life, restart, runs, tampering
 from tests.evidence.outcome import Outcome
 from tests.evidence.processes import end_all, warmed
 from tests.evidence.world import warm
@@ -54,6 +54,11 @@ def _disk(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     return disk.run(seed, replace(size, trials=scaled(size.trials, scale)), progress)
 
 
+def _runs(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = runs.SAMPLE if sample else runs.FULL
+    return runs.run(seed, replace(size, kills=scaled(size.kills, scale)), progress)
+
+
 def _life(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     plants = life.PLANTED[1:2] if sample else life.PLANTED
     return life.run(seed, scaled(STEPS[sample], scale), progress, plants)
@@ -66,6 +71,7 @@ def _tamper(seed: int, scale: float, sample: bool, progress: Progress) -> Outcom
 SUITES: dict[str, Suite] = {
     "crash-sqlite": _crash("sqlite"),
     "crash-postgres": _crash("postgres"),
+    "crash-runs": _runs,
     "deciders": _deciders,
     "fence": _fence,
     "postgres-restart": _restart,

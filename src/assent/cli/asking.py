@@ -22,9 +22,9 @@ from assent.errors import ConfirmationNeeded, InvalidDecision
 
 def line(prompt: str) -> str:
     """What the person typed, without the spaces around it; the end of input ends the command."""
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
     with _interruptible():
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
         typed = sys.stdin.readline()
     if not typed:
         raise typer.Abort

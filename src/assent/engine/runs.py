@@ -57,6 +57,7 @@ from assent.errors import (
     Parked,
     RunStopped,
     SentBack,
+    StaleRequest,
 )
 from assent.ports import Store, Vault, View
 
@@ -541,18 +542,23 @@ async def taken_up(office: Office, run: Run) -> Run:
 
 async def begin(office: Office, made: Run) -> Run:
     """A new run on record, or the open one with the same key, held by this process."""
-    if made.key:
-        known = await office.store.run_by_key(office.workspace, made.agent, made.key)
+    while True:
+        known = await office.store.run_by_key(office.workspace, made.agent, made.key) if made.key else None
         if known is not None and known.state.is_open:
             if known.state in (RunState.PAUSED, RunState.STOPPING):
                 raise RunStopped(known.code, known.by, known.reason)
             return await taken_up(office, known)
-    change = await office.store.transact(
-        office.workspace, None, lambda view: begun(made, office.worker, office.lease, view.now)
-    )
-    assert change is not None  # noqa: S101  beginning always makes a run
-    assert change.run is not None  # noqa: S101
-    return change.run
+        try:
+            change = await office.store.transact(
+                office.workspace, None, lambda view: begun(made, office.worker, office.lease, view.now)
+            )
+        except StaleRequest:
+            if not made.key:
+                raise
+            continue  # another process began it at the same moment
+        assert change is not None  # noqa: S101  beginning always makes a run
+        assert change.run is not None  # noqa: S101
+        return change.run
 
 
 def new_run(

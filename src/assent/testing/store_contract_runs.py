@@ -12,7 +12,7 @@ import pytest
 from assent.core.change import Change
 from assent.core.request import State
 from assent.core.run import Observation, PlanStep, Run, RunState, Scope
-from assent.core.run_life import Continue, Enter, Park, Pause, Progress, RunEvent, advance_run, begun
+from assent.core.run_life import Continue, Enter, Finished, Park, Pause, Progress, RunEvent, advance_run, begun
 from assent.errors import Conflict, LeaseLost, StaleRequest
 from assent.ports import RunFilter, Step, Store, View
 from assent.testing.store_contract_place import StorePlace
@@ -117,6 +117,20 @@ class Runs(StorePlace):
         stale = replace(run, version=7)
         with pytest.raises(StaleRequest):
             await store.transact(WORKSPACE, None, lambda _: Change(run=stale), run=run.id)
+
+    async def test_one_key_has_one_open_run(self, store: Store) -> None:
+        begun_ones = await asyncio.gather(
+            *(store.transact(WORKSPACE, None, begins(a_run(number, key="k"))) for number in range(1, 9)),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(each, Change) for each in begun_ones) == 1
+        (open_one,) = await store.runs(WORKSPACE, RunFilter())
+        ended = moves(lambda run: Finished(run.fence))
+        await store.transact(WORKSPACE, None, ended, run=open_one.id)
+        await store.transact(WORKSPACE, None, begins(a_run(20, key="k")))
+        latest = await store.run_by_key(WORKSPACE, "cleanup", "k")
+        assert latest is not None
+        assert latest.id == identifier(20)
 
     async def test_progress_is_committed_with_the_request_it_belongs_to(self, store: Store) -> None:
         run = a_run(1)

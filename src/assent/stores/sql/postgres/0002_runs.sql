@@ -20,6 +20,8 @@ CREATE TABLE runs (
 
 CREATE UNIQUE INDEX runs_code ON runs (workspace, code);
 CREATE INDEX runs_key ON runs (workspace, agent, key, id) WHERE key <> '';
+-- Two processes that begin with one key at the same moment begin one run.
+CREATE UNIQUE INDEX runs_open_key ON runs (workspace, agent, key) WHERE key <> '' AND open;
 CREATE INDEX runs_state ON runs (workspace, state, id);
 CREATE INDEX runs_agent ON runs (workspace, agent, id);
 CREATE INDEX runs_parent ON runs (workspace, parent, id) WHERE parent <> '';
