@@ -534,3 +534,31 @@ async def test_an_agent_interrupts_itself_and_its_host_hears_what_was_chosen(hou
         await house.inbox.choose(house.me, request.id, 1)
         await until(house, RunState.FINISHED)
     assert told == [({"messages": [1, 2]}, "Only those of 2019", False)]
+
+
+async def test_an_ambiguous_task_is_clarified_before_it_starts_and_a_clear_one_is_not(house: House) -> None:
+    async def agent(task: str) -> dict[str, str]:
+        async with house.gate.run("Tidy up", original=task) as run:
+            return await run.clarify()
+
+    assert await agent("Delete /srv/tmp/a.log") == {}
+    task = house.start(agent("Delete the old log files"))
+    (request,) = await house.waiting()
+    assert request.ask.question is not None
+    assert "old" in request.ask.question.text
+    await house.inbox.answer(house.me, request.id, "older than a year")
+    assert "older than a year" in (await task).values()
+
+
+async def test_a_question_of_a_parked_run_is_asked_once(house: House) -> None:
+    async def agent() -> str:
+        async with house.gate.run("Deploy", key="k", patience=0) as run:
+            answer: str = await run.ask("Which one?", choices=["a", "b"])
+            return answer
+
+    for _ in range(2):
+        with pytest.raises(assent.Parked):
+            await agent()
+    (request,) = await house.waiting()
+    await house.inbox.answer(house.me, request.id, "b")
+    assert await agent() == "b"

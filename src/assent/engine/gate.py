@@ -145,7 +145,18 @@ class Gate:
         self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
         self._hosts: dict[str, Host] = {}
         self._office = Office(
-            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code, self._stop_point
+            store,
+            workspace,
+            worker,
+            lease,
+            self._hub,
+            self._portal,
+            vault,
+            user,
+            new_code,
+            self._stop_point,
+            self._ask_in_run,
+            self._tools,
         )
 
     @property
@@ -491,6 +502,15 @@ class Gate:
                 await active.stop(chosen.decided_by if chosen is not None else "a person", denied.reason)
             raise
         return "", restore(request.candidate.args_text) if request is not None else args
+
+    async def _ask_in_run(self, active: ActiveRun, question: str, **more: Any) -> Any:
+        context = in_run(CONTEXT.get() or self._context, active, "question", {"question": question})
+        said = {"agent": context.agent, "run": context.run, "key": context.key, "goal": context.goal, **more}
+        try:
+            return await self.ask(question, **{"patience": active.patience, **said})
+        except Parked as parked:
+            await active.park_on(parked)
+            raise
 
     async def outcome(self, request_id: str, patience: float | None = 0) -> Request:
         """The request as it is now, or once it has been decided within `patience`."""

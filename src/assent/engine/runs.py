@@ -42,6 +42,7 @@ from assent.core.run_life import (
 from assent.core.situation import Situation
 from assent.core.text import span
 from assent.core.verdict import GateKind
+from assent.engine.appraisal import Assessor, PlainAssessor
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted
 from assent.engine.tool import OptionSpec
@@ -128,6 +129,8 @@ class Office:
     asked_by: str
     new_code: Callable[[], str]
     stop_point: "Callable[[ActiveRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
+    ask: "Callable[..., Awaitable[Json]]"
+    tools: Mapping[str, Any]
 
 
 class ActiveRun:
@@ -211,6 +214,26 @@ class ActiveRun:
         _, shown = await self._office.stop_point(self, point)
         await self.checked_in()
         return shown.get("show")
+
+    async def ask(self, question: str, **more: Any) -> Any:
+        """The answer of a person, as with `gate.ask`; the run parks where it has to wait and has a host."""
+        return await self._office.ask(self, question, **more)
+
+    async def clarify(self, *, assessor: Assessor | None = None) -> dict[str, str]:
+        """What the task left open, asked before the work begins: the answers, by what was missing.
+
+        Looks at the original request, or the goal. With nothing to ask it costs nothing. `assessor` may bring a model
+        (`ModelAssessor`); without one plain rules look at the words.
+        """
+        task = self._record.original or self._record.goal
+        look = assessor or PlainAssessor()
+        found = await look.assess(task, tools=tuple(self._office.tools), scope=self._record.scope)
+        answers = {}
+        for missing in found.missing:
+            offered = f" (for example: {', '.join(missing.choices)})" if missing.choices else ""
+            why = f"the task may reach: {found.reach}. {' '.join(found.reasons[:3])}"
+            answers[missing.what] = str(await self.ask(missing.question + offered, why=why))
+        return answers
 
     async def attempt(self, call: Callable[..., Awaitable[Any]], /, *, done: Json = None, **args: Any) -> Any:
         """What `call(**args)` returned. Where it fails, a person says: again, again with changes, skip, or abort.
