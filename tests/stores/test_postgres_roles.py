@@ -36,12 +36,15 @@ from assent.core.decision import (
 )
 from assent.core.grant import use
 from assent.core.request import Ask, Executor, Kind, Question, Request, State
+from assent.core.run import RunState
+from assent.core.run_life import Continue, Park, Pause, Stop, Stopped
 from assent.core.verdict import AtEnd, GateKind, Ladder
 from assent.errors import NotAllowed
 from assent.ports import View
 from assent.stores.postgres import PostgresStore
 from assent.testing.store_contract_log import policy_entry
-from assent.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, pending
+from assent.testing.store_contract_runs import a_run, begins, enters, moves
+from assent.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, moved, pending
 
 LEASE = timedelta(minutes=1)
 
@@ -366,3 +369,32 @@ async def test_a_login_without_rights_is_told_so(owner: PostgresStore, postgres_
         await store.open()
     assert "\n" not in str(caught.value)
     await store.close()
+
+
+async def test_an_agent_works_on_a_run_and_does_not_go_on_with_what_was_paused(
+    agent: PostgresStore, owner: PostgresStore
+) -> None:
+    run = a_run(1, host="loop")
+    await agent.transact(WORKSPACE, None, begins(run))
+    await agent.transact(WORKSPACE, None, inserted(pending(asked(5))))
+    wait = (asked(5).id,)
+    await agent.transact(WORKSPACE, None, moves(lambda now: Park(now.fence, wait), "{}"), run=run.id, awaiting=wait)
+    # Whoever decides needs no right of its own to wake it.
+    await owner.transact(WORKSPACE, asked(5).id, moved(state=State.DENIED))
+    assert [each.id for each in await agent.resumable(WORKSPACE, ["loop"])] == [run.id]
+    await agent.transact(WORKSPACE, None, enters("w2"), run=run.id)
+    await owner.transact(WORKSPACE, None, moves(lambda _: Pause("ann")), run=run.id)
+    with pytest.raises(NotAllowed):
+        await agent.transact(WORKSPACE, None, moves(lambda _: Continue("ann")), run=run.id)
+
+    def silently(view: View) -> Change:
+        assert view.run is not None
+        return Change(run=replace(view.run, state=RunState.RUNNING, version=view.run.version + 1))
+
+    with pytest.raises(NotAllowed):
+        await agent.transact(WORKSPACE, None, silently, run=run.id)
+    await owner.transact(WORKSPACE, None, moves(lambda _: Continue("ann")), run=run.id)
+    await agent.transact(WORKSPACE, None, moves(lambda _: Stop("a person")), run=run.id)
+    await agent.transact(WORKSPACE, None, moves(lambda now: Stopped(now.fence)), run=run.id)
+    with pytest.raises(NotAllowed):
+        await agent.transact(WORKSPACE, None, silently, run=run.id)

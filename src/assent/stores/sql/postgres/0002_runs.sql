@@ -75,9 +75,9 @@ BEGIN
         AND (CASE OLD.state
             WHEN 'paused' THEN NEW.state IN ('paused', 'finished', 'failed')
             WHEN 'stopping' THEN NEW.state IN ('stopping', 'stopped', 'finished', 'failed')
-            WHEN 'running' THEN NEW.state IN ('running', 'parked', 'orphaned', 'finished', 'failed')
-            WHEN 'parked' THEN NEW.state IN ('parked', 'running')
-            WHEN 'orphaned' THEN NEW.state IN ('running', 'parked', 'orphaned', 'finished', 'failed')
+            WHEN 'running' THEN NEW.state IN ('running', 'parked', 'orphaned', 'finished', 'failed', 'stopping', 'stopped')
+            WHEN 'parked' THEN NEW.state IN ('parked', 'running', 'stopped')
+            WHEN 'orphaned' THEN NEW.state IN ('running', 'parked', 'orphaned', 'finished', 'failed', 'stopped')
             ELSE false
         END)
     THEN
@@ -90,3 +90,19 @@ $$;
 
 CREATE TRIGGER runs_agent_works BEFORE INSERT OR UPDATE ON runs FOR EACH ROW
     EXECUTE FUNCTION assent_agent_works();
+
+-- Nor does its log say that a person paused or continued one.
+CREATE FUNCTION assent_agent_says_of_runs() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT coalesce(pg_has_role(current_user, to_regrole('assent_agent')::oid, 'MEMBER'), false)
+        OR coalesce(pg_has_role(current_user, to_regrole('assent_reviewer')::oid, 'MEMBER'), false)
+        OR NEW.kind NOT IN ('run.paused', 'run.continued', 'request.frozen', 'request.thawed')
+    THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'an agent may not log %', NEW.kind USING ERRCODE = '42501';
+END
+$$;
+
+CREATE TRIGGER entries_agent_says_of_runs BEFORE INSERT ON entries FOR EACH ROW
+    EXECUTE FUNCTION assent_agent_says_of_runs();
