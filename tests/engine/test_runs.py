@@ -547,7 +547,12 @@ async def test_an_ambiguous_task_is_clarified_before_it_starts_and_a_clear_one_i
     assert request.ask.question is not None
     assert "old" in request.ask.question.text
     await house.inbox.answer(house.me, request.id, "older than a year")
-    assert "older than a year" in (await task).values()
+    async with asyncio.timeout(20):
+        while not task.done():
+            for other in (await house.inbox.page()).requests:
+                await house.inbox.answer(house.me, other.id, "whatever is there")
+            await asyncio.sleep(0.01)
+    assert "older than a year" in task.result().values()
 
 
 async def test_a_question_of_a_parked_run_is_asked_once(house: House) -> None:
@@ -562,3 +567,25 @@ async def test_a_question_of_a_parked_run_is_asked_once(house: House) -> None:
     (request,) = await house.waiting()
     await house.inbox.answer(house.me, request.id, "b")
     assert await agent() == "b"
+
+
+@pytest.mark.parametrize(("daily", "holds"), [(1.5, False), (1.4, True)])
+async def test_the_daily_budget_counts_all_runs_of_an_agent(house: House, daily: float, holds: bool) -> None:
+    await house.policy(f"limits: {{daily: {daily}}}\n")
+    world = World(house.gate)
+    async with house.gate.run("Before") as before:
+        await before.spent(1)
+    async with house.gate.run("Another", agent="other") as other:
+        await other.spent(50)
+
+    async def agent() -> None:
+        async with house.gate.run("Now", patience=0):
+            await world.move.with_(cost=0.5)("a")
+
+    if not holds:
+        await agent()
+        return
+    with pytest.raises(assent.Parked) as parked:
+        await agent()
+    card = await house.inbox.brief(parked.value.request_id)
+    assert any("leanup today has spent 1, this costs 0.5" in why for why in card.why), card.why

@@ -60,7 +60,7 @@ from assent.errors import (
     SentBack,
     StaleRequest,
 )
-from assent.ports import Store, Vault, View
+from assent.ports import RunFilter, Store, Vault, View
 
 log = logging.getLogger("assent.runs")
 
@@ -148,6 +148,8 @@ class ActiveRun:
         self._leave: Callable[[], None] | None = None
         self._lost = False
         self._snapshot: str | None = None
+        self._spent_elsewhere = Decimal(0)
+        """What the agent's other runs of this day had cost when this one was taken up."""
         self.outcome: Json = None
         """What the run came to; on record when it finishes."""
 
@@ -342,6 +344,7 @@ class ActiveRun:
             agent=run.agent,
             steps=run.steps + self._reads,
             spend=float(run.spend),
+            spent_today=float(self._spent_elsewhere + run.spend),
             scope=run.scope,
             used=run.used,
             unchecked_steps=run.steps + self._reads - run.checked_steps,
@@ -405,8 +408,20 @@ class ActiveRun:
 
     async def begin(self) -> None:
         """It is heard and kept alive from now on."""
+        self._spent_elsewhere = await self._spent_today()
         self._leave = self._office.hub.listen(self._heard)
         self._keeper = self._office.portal.submit(self._keep())
+
+    async def _spent_today(self) -> Decimal:
+        """By the database's clock, and in UTC: the sum over the agent's other runs that began today."""
+        office, total, after = self._office, Decimal(0), ""
+        today = (await office.store.now()).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        while page := await office.store.runs(office.workspace, RunFilter(agent=self._record.agent), after=after):
+            total += sum((run.spend for run in page if run.id != self.id and run.created_at >= today), Decimal(0))
+            after = page[-1].id
+            if page[-1].created_at < today:
+                break
+        return total
 
     def raise_again(self) -> None:
         """Whatever the agent's code made of it: what stopped the run stops it still."""
