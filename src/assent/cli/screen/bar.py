@@ -56,26 +56,24 @@ def bar(shown: Shown | None, note: Piece | None, width: int, look: Look) -> tupl
     more = [Deed("e", "Open/fold"), Deed("J", "JSON")] if shown is not None and not opens else []
     ends = [Deed("?", "Keys"), Deed("q", "Quit")]
     must = [*opens, *deeds(shown)]
-    room = width - _width(must)
-    for extra in (ends, more):
-        if _width(extra) <= room:
-            room -= _width(extra)
-        else:
-            extra[:] = [Deed("?", "")] if extra is ends else []
+    more = more if _width([*must, *ends, *more]) <= width else []
     rows: list[list[Piece]] = [[]]
     spots: list[Spot] = []
     x = 0
     for deed in (*must, *more):
         length = _width([deed])
-        if x and x + length > width - (_width(ends) if len(rows) == 1 else 0):
+        if x and x + length > width:
             rows.append([])
             x = 0
         rows[-1] += _deed(deed, look)
         if deed.on and len(deed.key) == 1:
             spots.append((len(rows), x, x + length - 2, deed.key))
         x += length
+    # How to get help and out stands at the end of the last row, or in a row of its own.
+    if x + _width(ends) > width:
+        rows.append([])
     right = [piece for deed in ends for piece in _deed(deed, look)]
-    keys = [spread(rows[0], right, width), *(line(*row) for row in rows[1:])]
+    keys = [*(line(*row) for row in rows[:-1]), spread(rows[-1], right, width)]
     return [line((cut(told[0], width), told[1])), *keys], spots
 
 
