@@ -2,6 +2,10 @@
 
 import asyncio
 import functools
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -13,6 +17,7 @@ from pydantic import SecretStr, StringConstraints
 import assent
 from assent.core.action import Risk
 from assent.core.authority import Principal
+from assent.core.canonical import canonical, digest
 from assent.core.decision import Candidate
 from assent.core.request import State
 from assent.core.verdict import GateKind
@@ -548,3 +553,74 @@ async def test_a_function_that_ends_the_process_only_fails(house):
     with pytest.raises(ActionFailed):
         await house.gate.resume(parked.value.request_id)
     assert (await house.desk.store.request("default", parked.value.request_id)).state is State.FAILED
+
+
+async def test_a_looked_up_amount_that_is_no_number_breaks_no_card(house):
+    @house.gate.guard(risk="critical", patience=0, facts=lambda _: {"amount": "12 EUR"})
+    async def settle(invoice: str) -> None: ...
+
+    with pytest.raises(assent.Parked) as parked:
+        await settle("a")
+    brief = await house.inbox.brief(parked.value.request_id)
+    await house.inbox.approve(house.me, parked.value.request_id, confirm=brief.phrase)
+
+
+@pytest.mark.parametrize(
+    "secret", [{"pin": [4711]}, {"pin": {"value": 4711}}, {"credentials": {"value": "hunter2hunter2"}}]
+)
+async def test_everything_inside_a_field_for_secrets_is_sealed(house, secret):
+    ran = []
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def log_in(given: dict[str, Any]) -> None:
+        ran.append(given)
+
+    with pytest.raises(assent.Parked) as parked:
+        await log_in(secret)
+    request = await house.desk.store.request("default", parked.value.request_id)
+    assert not any(text in request.candidate.args_text for text in ("4711", "hunter2"))
+    await house.inbox.approve(house.me, request.id, confirm=(await house.inbox.brief(request.id)).phrase)
+    await house.gate.resume(request.id)
+    assert ran == [secret]
+
+
+async def test_a_number_that_is_secret_cannot_be_guessed_from_the_log(house):
+    @house.gate.guard(patience=0)
+    async def get_balance(account: str, pin: int) -> int:
+        """Get the balance."""
+        return pin
+
+    assert await get_balance("a", 4711) == 4711
+    await house.gate.store.flush()
+    await house.desk.store.sequence("default")
+    (line,) = await house.desk.store.entries("default")
+    clear = digest("get_balance", get_balance.tool.schema_text, canonical({"account": "a", "pin": 4711}))
+    assert json.loads(line.text)["body"]["content_digest"] != clear
+
+
+def test_a_blocking_call_after_a_fork_says_what_to_do(tmp_path):
+    script = """
+import os, sys
+import assent
+gate = assent.open("a.db", agent="x")
+
+@gate.guard(reversible=True, reach="local")
+def touch_file(path: str) -> str:
+    return path
+
+touch_file("a")
+child = os.fork()
+if child == 0:
+    try:
+        touch_file("b")
+    except assent.AssentError as problem:
+        print(problem)
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    home = {**os.environ, "ASSENT_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=home, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "forked" in done.stdout
