@@ -589,3 +589,102 @@ async def test_the_daily_budget_counts_all_runs_of_an_agent(house: House, daily:
         await agent()
     card = await house.inbox.brief(parked.value.request_id)
     assert any("leanup today has spent 1, this costs 0.5" in why for why in card.why), card.why
+
+
+async def test_a_paused_run_whose_process_waits_does_nothing_until_it_goes_on(house: House) -> None:
+    world = World(house.gate)
+    moved = asyncio.Event()
+
+    async def agent() -> str:
+        async with house.gate.run("Tidy up"):
+            await world.move("a")
+            moved.set()
+            await said_and_paused
+            found = await world.find("x")  # reading waits as well
+            return await world.move(found[0])  # type: ignore[no-any-return]
+
+    said_and_paused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task = house.start(agent())
+    await moved.wait()
+    await said(house, Pause("ann"))
+    said_and_paused.set_result(None)
+    await asyncio.sleep(0.3)
+    assert not task.done()
+    assert world.did == ["move a"]
+    await said(house, Continue("ann"))
+    assert await asyncio.wait_for(task, 20) == "X0"
+
+
+async def test_what_is_approved_while_its_run_is_paused_does_not_run_before_it_goes_on(house: House) -> None:
+    world = World(house.gate)
+
+    async def agent() -> int:
+        async with house.gate.run("Tidy up"):
+            return await world.delete(["a"])  # type: ignore[no-any-return]
+
+    task = house.start(agent())
+    (request,) = await house.waiting()
+    await said(house, Pause("ann"))
+    await house.inbox.approve(house.me, request.id)
+    await asyncio.sleep(0.3)
+    assert world.did == []
+    await said(house, Continue("ann"))
+    assert await asyncio.wait_for(task, 20) == 1
+
+
+async def test_a_hosted_run_that_is_paused_puts_itself_down_and_is_resumed(house: House) -> None:
+    world = World(house.gate)
+    go = asyncio.Event()
+
+    async def work() -> str:
+        await world.move("a")
+        await go.wait()
+        return await world.move("b")  # type: ignore[no-any-return]
+
+    @house.gate.host("loop")
+    async def resume(_: Any, __: Any) -> str:
+        return await work()
+
+    async def agent() -> None:
+        async with house.gate.run("Tidy up", host="loop"):
+            await work()
+
+    task = house.start(agent())
+    await house.until(lambda found: len(found) == 1, Filter(states=(State.DONE,)))
+    await said(house, Pause("ann"))
+    go.set()
+    with pytest.raises(RunStopped):
+        await asyncio.wait_for(task, 20)
+    assert (await the_run(house)).state is RunState.PAUSED
+    async with house.gate.worker():
+        await said(house, Continue("ann"))
+        await until(house, RunState.FINISHED)
+    assert world.did == ["move a", "move b"]
+
+
+async def test_a_worker_runs_nothing_of_a_run_that_is_paused_or_stopped(house: House) -> None:
+    did: list[str] = []
+
+    @house.gate.guard(reversible=False, detached=True, patience=0)
+    async def wipe(disk: str) -> None:
+        did.append(disk)
+
+    async def agent() -> None:
+        async with house.gate.run("Wipe", host="loop"):
+            await wipe("a")
+
+    @house.gate.host("loop")
+    async def resume(_: Any, __: Any) -> None: ...
+
+    with pytest.raises(assent.Parked) as parked:
+        await agent()
+    await said(house, Pause("ann"))
+    await house.inbox.approve(house.me, parked.value.request_id)
+    async with house.gate.worker():
+        await asyncio.sleep(0.3)
+        assert did == []
+        await said(house, Stop("ann", "enough"))
+        async with asyncio.timeout(20):
+            while (await house.desk.store.request("default", parked.value.request_id)).state is not State.CANCELLED:  # type: ignore[union-attr]
+                await asyncio.sleep(0.02)
+    assert did == []

@@ -21,6 +21,7 @@ from assent.core.scope import uses
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement, merged
+from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted, sealed
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Ear, Hub
@@ -370,20 +371,30 @@ class Calls:
             return (
                 request
                 if is_new and request.state is State.RUNNING
-                else await self._decided(prepared.tool, request, patience)
+                else await self._decided(prepared.tool, request, patience, active=prepared.context.active)
             )
         # Heard from before it is made, it need not be read again to see that nobody has decided yet.
         request_id = str(uuid7())
         with self.hub.hearing(request_id) as ear:
             request, _ = await self.submit(prepared, request_id=request_id)
-            return await self._decided(prepared.tool, request, patience, ear if request.id == request_id else None)
+            heard = ear if request.id == request_id else None
+            return await self._decided(prepared.tool, request, patience, heard, prepared.context.active)
 
-    async def _decided(self, asked: Tool, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
+    async def _decided(
+        self,
+        asked: Tool,
+        request: Request,
+        patience: float | None,
+        ear: Ear | None = None,
+        active: ActiveRun | None = None,
+    ) -> Request:
         while True:
             request = await self.settled(request, patience, ear)
             if request.state is not State.APPROVED:
                 return request
             tool = self.tool_for(request, asked)
+            if active is not None:
+                await active.until_going(for_sure=True)
             if reason := await self.judgement.objection(tool, request):
                 return await self.execution.withdraw(request, reason)
             try:

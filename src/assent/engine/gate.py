@@ -481,6 +481,7 @@ class Gate:
         prepared = self._calls.prepare(stop, args, context, {}, fired)
         prepared = replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
         request: Request | None = None
+        await active.until_going()
         try:
             request, _ = await self._calls.submit(prepared, start=False)
             if request.state is not State.DONE:

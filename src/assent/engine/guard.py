@@ -13,7 +13,7 @@ from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared
 from assent.engine.judgement import Context
 from assent.engine.portal import Portal, on_event_loop
-from assent.engine.runs import CURRENT, ActiveRun
+from assent.engine.runs import CURRENT, ActiveRun, Held
 from assent.engine.tool import Tool
 from assent.errors import Denied, GuardError, Parked
 
@@ -78,11 +78,13 @@ class Guarded(Generic[P, R]):
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """The call, awaited; for a synchronous function it runs in a thread."""
+        active = CURRENT.get()
+        if active is not None:
+            await active.until_going()
         prepared = self._prepared(args, kwargs)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return await self._run_bare(prepared)
-        active = prepared.context.active
         if active is not None:
             return await self._in_run(prepared, active)
         return await self._admitted_and_run(prepared, self._patience)
@@ -95,14 +97,13 @@ class Guarded(Generic[P, R]):
         """
         patience = active.patience if self._patience is None else self._patience
         try:
-            if not prepared.verdict.gate.holds:
-                async with active.executing():
-                    return await self._admitted_and_run(prepared, patience)
-            request = await self._calls.admitted(prepared, patience)
-            if request.state is State.RUNNING:
-                await active.used(uses(request.candidate.assessment))
-            async with active.executing():
-                return await self._run_or_result(prepared, request)
+            while True:
+                try:
+                    return await self._gated(prepared, active, patience)
+                except Held as held:
+                    # Paused or stopped in this very moment, and nothing was put on record: the next look says which.
+                    active.saw(held.run)
+                    await active.until_going()
         except Parked as parked:
             await active.park_on(parked)
             raise
@@ -110,6 +111,16 @@ class Guarded(Generic[P, R]):
             if denied.stop:
                 await active.stop("a person", denied.reason)
             raise
+
+    async def _gated(self, prepared: Prepared, active: ActiveRun, patience: float | None) -> Any:
+        if not prepared.verdict.gate.holds:
+            async with active.executing():
+                return await self._admitted_and_run(prepared, patience)
+        request = await self._calls.admitted(prepared, patience)
+        if request.state is State.RUNNING:
+            await active.used(uses(request.candidate.assessment))
+        async with active.executing():
+            return await self._run_or_result(prepared, request)
 
     async def _admitted_and_run(self, prepared: Prepared, patience: float | None) -> Any:
         return await self._run_or_result(prepared, await self._calls.admitted(prepared, patience))

@@ -15,7 +15,7 @@ from assent.core.judge import is_stricter, judge, strictest
 from assent.core.policy import Policy, Rule, builtin_policy
 from assent.core.policy_file import load_policy
 from assent.core.request import Request
-from assent.core.run import NO_SCOPE, Scope
+from assent.core.run import NO_SCOPE, RunState, Scope
 from assent.core.situation import Situation
 from assent.core.text import default_line, render
 from assent.core.verdict import GateKind, Quorum, Trigger, Verdict
@@ -173,6 +173,9 @@ class Judgement:
         """
         candidate, ask = request.candidate, request.ask
         permit = request.permit
+        run = await self._store.run(self._workspace, ask.run) if ask.run else None
+        if run is not None and run.state in (RunState.STOPPING, RunState.STOPPED):
+            return f"its run was stopped by {run.by}"
         if request.votes and permit is not None and permit.policy_version == self.policy.version:
             return ""
         if not request.votes and candidate.verdict.grant is not None:
@@ -180,7 +183,6 @@ class Judgement:
         facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
         context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
         args = restore(candidate.args_text)
-        run = await self._store.run(self._workspace, ask.run) if ask.run else None
         scope = NO_SCOPE if run is None else run.scope
         _, _, verdict = self.judged(tool, args, context, await self._store.now(), facts, scope=scope)
         most = (

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -66,6 +66,16 @@ log = logging.getLogger("assent.runs")
 
 CURRENT: ContextVar["ActiveRun | None"] = ContextVar("assent_run", default=None)
 _EXCERPT = 500
+SWEEP_SECONDS = 30.0
+"""How long a lost notice can keep a run paused that may go on."""
+
+
+class Held(Exception):
+    """A person has paused or stopped the run since it was last looked at; nothing was written."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.code)
+        self.run = run
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +151,9 @@ class ActiveRun:
         self._flight = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
+        self._changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._put_down = False
         self._parked: list[Parked] = []
         self._keys: Counter[str] = Counter()
         self._reads = 0
@@ -355,6 +368,8 @@ class ActiveRun:
         """A call may be made; raises where the run is parked, stopped, or no longer ours."""
         if self._parked:
             raise self._parked[0]
+        if self._put_down:
+            raise RunStopped(self._record.code, self._record.by, self._record.reason)
         if self._lost:
             raise Conflict(
                 f"run {self.code} was taken up by another process", request_id=self.id, code=self.code, state="lost"
@@ -362,12 +377,31 @@ class ActiveRun:
         if self._record.state in (RunState.STOPPING, RunState.STOPPED):
             raise RunStopped(self._record.code, self._record.by, self._record.reason)
 
+    async def until_going(self, *, for_sure: bool = False) -> None:
+        """The run may do its next thing. Paused, it waits here; one that has a host puts itself down instead.
+
+        What notices said is believed, unless it must be known `for_sure`: then the record is read.
+        """
+        if for_sure:
+            await self._look()
+        self.enter_gate()
+        while self._record.state is RunState.PAUSED:
+            if self.patience == 0:
+                self._put_down = True
+                raise RunStopped(self.code, self._record.by, self._record.reason)
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SWEEP_SECONDS):
+                    await self._changed.wait()
+            await self._look()
+            self.enter_gate()
+
     def progress(self, view: View, used: Mapping[str, Decimal], cost: float | None) -> Run | None:
         """The run with one step more, inside the transaction that records the step."""
         if view.run is None:
             return None
-        if view.run.state in (RunState.STOPPING, RunState.STOPPED):
-            raise RunStopped(view.run.code, view.run.by, view.run.reason)
+        if view.run.is_held:
+            raise Held(view.run)
         spend = Decimal(str(cost)) if cost is not None else Decimal(0)
         steps = 1 + self._reads
         change = advance_run(view.run, Progress(self._record.fence, steps=steps, spend=spend, used=used), view.now)
@@ -386,6 +420,9 @@ class ActiveRun:
         """A newer version of the record was committed or heard of."""
         if run is not None and run.version > self._record.version:
             self._record = run
+            if self._loop is not None:
+                with suppress(RuntimeError):  # a loop that was closed waits for nothing
+                    self._loop.call_soon_threadsafe(self._changed.set)
 
     @asynccontextmanager
     async def executing(self) -> AsyncIterator[None]:
@@ -408,6 +445,7 @@ class ActiveRun:
 
     async def begin(self) -> None:
         """It is heard and kept alive from now on."""
+        self._loop = asyncio.get_running_loop()
         self._spent_elsewhere = await self._spent_today()
         self._leave = self._office.hub.listen(self._heard)
         self._keeper = self._office.portal.submit(self._keep())
@@ -427,7 +465,7 @@ class ActiveRun:
         """Whatever the agent's code made of it: what stopped the run stops it still."""
         if self._parked:
             raise self._parked[0]
-        if self._record.state is RunState.STOPPED:
+        if self._record.state is RunState.STOPPED or self._put_down:
             raise RunStopped(self.code, self._record.by, self._record.reason)
 
     async def end(self, problem: BaseException | None) -> None:

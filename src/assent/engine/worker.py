@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from assent.core.request import Request, State
-from assent.core.run import Run
+from assent.core.run import Run, RunState
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
 from assent.engine.judgement import Judgement
@@ -174,6 +174,8 @@ class Worker:
                 case State.UNKNOWN if tool.verify is not None:
                     if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
                         self._leave(request.id, request.version, SWEEP_SECONDS)
+                case State.APPROVED if await self._is_paused(request):
+                    self._leave(request.id, request.version, TROUBLE_SECONDS)
                 case State.APPROVED if reason := await self._judgement.objection(tool, request):
                     log.warning("request %s is approved and is not run: %s", request.code, reason)
                     await self._execution.withdraw(request, reason)
@@ -191,6 +193,10 @@ class Worker:
         finally:
             self._busy.discard(request.id)
             wake.set()
+
+    async def _is_paused(self, request: Request) -> bool:
+        run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
+        return run is not None and run.state is RunState.PAUSED
 
     def _leave(self, key: str, version: int, seconds: float) -> None:
         """The request or run is left alone for so long, or until it has changed."""
