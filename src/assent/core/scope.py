@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from assent.core.action import Action, Assessment
 from assent.core.grant import decimal, spending
 from assent.core.pattern import pattern
-from assent.core.run import Scope
+from assent.core.run import NO_SCOPE, Scope
+from assent.errors import InvalidArguments
 
 STEPS = "steps"
 
@@ -79,3 +81,29 @@ def _is_inside(path: str, allowed: tuple[str, ...]) -> bool:
 
 def _parts(path: str) -> list[str]:
     return ["/" if path.startswith("/") else "."] + [part for part in path.split("/") if part not in ("", ".")]
+
+
+def scope_of(given: Any) -> Scope:
+    """A scope as code writes it: `{"actions": ["delete_*"], "files": 20, "EUR": 50, "recipients": [...]}`."""
+    if given is None:
+        return NO_SCOPE
+    if isinstance(given, Scope):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidArguments('a scope is a mapping, such as {"actions": ["delete_files"], "files": 20}')
+    lists = {name: _texts(name, given.get(name, ())) for name in ("actions", "recipients", "paths")}
+    limits = {}
+    for name, most in given.items():
+        if name in lists:
+            continue
+        if isinstance(most, bool) or not isinstance(most, int | float | Decimal):
+            raise InvalidArguments(f"the limit {name} of a scope is a number, such as 20")
+        limits[str(name)] = Decimal(str(most))
+    return Scope(limits=limits, **lists)
+
+
+def _texts(name: str, given: Any) -> tuple[str, ...]:
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(each, str) for each in found):
+        raise InvalidArguments(f"{name} of a scope are texts")
+    return found

@@ -25,10 +25,11 @@ from assent.core.verdict import AtEnd, GateKind, Ladder, Trigger, Verdict
 from assent.engine.calls import Calls, Prepared, claims, new_code, refusal
 from assent.engine.execution import LEASE, Execution
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
+from assent.engine.hosting import Host, HostFunction, begin, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.portal import Portal
-from assent.engine.runs import CURRENT, ActiveRun, Host, HostFunction, Office, StopPoint, begin, held, new_run
+from assent.engine.runs import CURRENT, ActiveRun, Office, StopPoint
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.signature import read_signature
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
@@ -145,19 +146,9 @@ class Gate:
         self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
         self._hosts: dict[str, Host] = {}
         self._office = Office(
-            store,
-            workspace,
-            worker,
-            lease,
-            self._hub,
-            self._portal,
-            vault,
-            user,
-            new_code,
-            self._stop_point,
-            self._ask_in_run,
-            self._tools,
-        )
+            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code, self._stop_point,
+            self._ask_in_run, self._tools, lambda: self._judgement.policy.limits.daily is not None,
+        )  # fmt: skip
 
     @property
     def store(self) -> Store:

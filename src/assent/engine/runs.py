@@ -17,19 +17,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from uuid_utils.compat import uuid7
-
 from assent.core.action import Json
 from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change
-from assent.core.request import Request
-from assent.core.run import NO_SCOPE, Observation, PlanStep, Run, RunState, Scope
+from assent.core.run import Observation, PlanStep, Run, RunState
 from assent.core.run_life import (
-    RUN_LEGAL,
-    Enter,
     Failed,
     Finished,
-    Lapse,
     Live,
     Park,
     Progress,
@@ -37,10 +31,8 @@ from assent.core.run_life import (
     Stop,
     Stopped,
     advance_run,
-    begun,
 )
 from assent.core.situation import Situation
-from assent.core.text import span
 from assent.core.verdict import GateKind
 from assent.engine.appraisal import Assessor, PlainAssessor
 from assent.engine.portal import Portal
@@ -58,7 +50,6 @@ from assent.errors import (
     Parked,
     RunStopped,
     SentBack,
-    StaleRequest,
 )
 from assent.ports import RunFilter, Store, Vault, View
 
@@ -76,40 +67,6 @@ class Held(Exception):
     def __init__(self, run: Run) -> None:
         super().__init__(run.code)
         self.run = run
-
-
-@dataclass(frozen=True, slots=True)
-class Resumption:
-    """What a host is told when a run goes on."""
-
-    run: Run
-    requests: tuple[Request, ...]
-    """What it waited for, as decided."""
-    waited: timedelta
-
-    @property
-    def chosen(self) -> str:
-        """The option that a person chose, where they chose one."""
-        found = [each.ask.options[each.chosen].label for each in self.requests if each.chosen is not None]
-        return found[0] if found else ""
-
-    @property
-    def allowed(self) -> bool:
-        """Everything it waited for was allowed."""
-        return all(request.permit is not None for request in self.requests)
-
-    @property
-    def summary(self) -> str:
-        """The interruption in words, for the agent's own context."""
-        told = [f"The run “{self.run.goal}” was interrupted for {span(self.waited)} and goes on now."]
-        for request in self.requests:
-            said = request.candidate.says
-            by = request.decided_by or "nobody"
-            changed = " The arguments were changed." if request.word in ("modify", "choose") else ""
-            why = f" ({request.reason})" if request.reason else ""
-            told.append(f"{said}: {request.state} by {by}{why}.{changed}")
-        told.append("Steps that were finished before are not run again; continue at the one that waited.")
-        return " ".join(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +98,8 @@ class Office:
     stop_point: "Callable[[ActiveRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
     ask: "Callable[..., Awaitable[Json]]"
     tools: Mapping[str, Any]
+    counts_days: Callable[[], bool]
+    """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
 
 
 class ActiveRun:
@@ -446,7 +405,8 @@ class ActiveRun:
     async def begin(self) -> None:
         """It is heard and kept alive from now on."""
         self._loop = asyncio.get_running_loop()
-        self._spent_elsewhere = await self._spent_today()
+        if self._office.counts_days():
+            self._spent_elsewhere = await self._spent_today()
         self._leave = self._office.hub.listen(self._heard)
         self._keeper = self._office.portal.submit(self._keep())
 
@@ -539,150 +499,5 @@ class ActiveRun:
         self.saw(change.run if change is not None else None)
 
 
-HostFunction = Callable[[Json, Resumption], Awaitable[Json]]
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What can go on with a parked run, and how many of them at once."""
-
-    function: HostFunction
-    capacity: int = 10
-
-
-@asynccontextmanager
-async def held(office: Office, record: Run, patience: float | None) -> AsyncIterator[ActiveRun]:
-    """The run while this process works on it. Leaving it always says how it stands; a pause cannot be swallowed."""
-    active = ActiveRun(office, record, patience)
-    token = CURRENT.set(active)
-    await active.begin()
-    try:
-        yield active
-    except Interrupt as asked:
-        try:
-            await active.interrupted(asked)
-        except BaseException as problem:
-            await asyncio.shield(active.end(problem))
-            raise
-        await asyncio.shield(active.end(None))
-    except BaseException as problem:
-        await asyncio.shield(active.end(problem))
-        raise
-    else:
-        await asyncio.shield(active.end(None))
-        active.raise_again()
-    finally:
-        CURRENT.reset(token)
-
-
-async def resumed(office: Office, host: Host, run: Run) -> None:
-    """The run was taken up here and went on, until its end or the next time it has to wait."""
-    found = [await office.store.request(office.workspace, request_id) for request_id in run.waits]
-    record = await taken_up(office, run)
-    text = await office.store.snapshot(office.workspace, run.id)
-    since = run.parked_at or run.changed_at or run.created_at
-    told = Resumption(
-        record, tuple(request for request in found if request is not None), await office.store.now() - since
-    )
-    try:
-        async with held(office, record, 0) as active:
-            active.outcome = await host.function(restore(text) if text else None, told)
-    except (Parked, RunStopped):
-        return
-
-
-async def lapsed(office: Office) -> None:
-    """Runs whose process did not show that it lives are orphaned, or can be resumed again."""
-    for run in await office.store.overdue_runs(office.workspace):
-        await office.store.transact(office.workspace, None, _lapse, run=run.id)
-
-
-def _lapse(view: View) -> Change | None:
-    run = view.run
-    return None if run is None or Lapse not in RUN_LEGAL[run.state] else advance_run(run, Lapse(), view.now)
-
-
-async def taken_up(office: Office, run: Run) -> Run:
-    """The run, held by this process from now on."""
-
-    def step(view: View) -> Change | None:
-        if view.run is None:
-            raise GuardError(f"run {run.code} is not on record; begin it again")
-        return advance_run(view.run, Enter(office.worker, office.lease), view.now)
-
-    change = await office.store.transact(office.workspace, None, step, run=run.id)
-    assert change is not None  # noqa: S101  entering always changes something
-    assert change.run is not None  # noqa: S101
-    return change.run
-
-
-async def begin(office: Office, made: Run) -> Run:
-    """A new run on record, or the open one with the same key, held by this process."""
-    while True:
-        known = await office.store.run_by_key(office.workspace, made.agent, made.key) if made.key else None
-        if known is not None and known.state.is_open:
-            if known.state in (RunState.PAUSED, RunState.STOPPING):
-                raise RunStopped(known.code, known.by, known.reason)
-            return await taken_up(office, known)
-        try:
-            change = await office.store.transact(
-                office.workspace, None, lambda view: begun(made, office.worker, office.lease, view.now)
-            )
-        except StaleRequest:
-            if not made.key:
-                raise
-            continue  # another process began it at the same moment
-        assert change is not None  # noqa: S101  beginning always makes a run
-        assert change.run is not None  # noqa: S101
-        return change.run
-
-
-def new_run(
-    office: Office, goal: str, *, agent: str, original: str, scope: Any, host: str, key: str, parent: str
-) -> Run:
-    """A run as asked for, not yet on record."""
-    told = redacted(office.vault, {"goal": goal, "original": original})
-    return Run(
-        id=str(uuid7()),
-        code=office.new_code(),
-        workspace=office.workspace,
-        agent=agent,
-        asked_by=office.asked_by,
-        created_at=datetime.now(UTC),
-        goal=told["goal"],
-        original=told["original"],
-        scope=scope_of(scope),
-        host=host,
-        key=key,
-        parent=parent,
-    )
-
-
 def _share(run_id: str, number: int) -> float:
     return int(digest(run_id, str(number))[:8], 16) / 0x1_0000_0000
-
-
-def scope_of(given: Any) -> Scope:
-    """A scope as code writes it: `{"actions": ["delete_*"], "files": 20, "EUR": 50, "recipients": [...]}`."""
-    if given is None:
-        return NO_SCOPE
-    if isinstance(given, Scope):
-        return given
-    if not isinstance(given, Mapping):
-        raise InvalidArguments('a scope is a mapping, such as {"actions": ["delete_files"], "files": 20}')
-    lists = {name: _texts(name, given.get(name, ())) for name in ("actions", "recipients", "paths")}
-    limits = {}
-    for name, most in given.items():
-        if name in lists:
-            continue
-        if isinstance(most, bool) or not isinstance(most, int | float | Decimal):
-            raise InvalidArguments(f"the limit {name} of a scope is a number, such as 20")
-        limits[str(name)] = Decimal(str(most))
-    return Scope(limits=limits, **lists)
-
-
-def _texts(name: str, given: Any) -> tuple[str, ...]:
-    found = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(each, str) for each in found):
-        raise InvalidArguments(f"{name} of a scope are texts")
-    return found
