@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from assent.adapters.chat import chat_model
-from assent.core.ambiguity import LONGEST_TASK, appraise
+from assent.core.ambiguity import appraise
 from assent.core.run import Scope
+from assent.core.task_text import LONGEST_TASK
 from assent.engine.appraisal import LARGEST_ANSWER, Assessor, ModelAssessor, PlainAssessor
 from assent.errors import GuardError
 

@@ -10,8 +10,9 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
-from assent.core.ambiguity import LONGEST_TASK, MOST_QUESTIONS, REACHES, Appraisal, Missing, appraise
+from assent.core.ambiguity import MOST_QUESTIONS, REACHES, Appraisal, Missing, appraise
 from assent.core.run import Scope
+from assent.core.task_text import LONGEST_TASK
 from assent.core.text import shortened, visible
 from assent.errors import GuardError
 
