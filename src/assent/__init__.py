@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from assent.blocking import BlockingGate
     from assent.core.action import Declaration, Effect, Fact, Reach, Risk
     from assent.engine.execution import Done, idempotency_key
-    from assent.engine.gate import Gate, Proposal
+    from assent.engine.gate import Gate
     from assent.engine.inbox import Inbox
+    from assent.engine.proposal import Proposal
     from assent.engine.signature import Injected, Secret
     from assent.engine.tool import option
     from assent.engine.worker import Worker
@@ -82,7 +83,7 @@ _HOMES = {
     "InvalidArguments": "assent.errors",
     "OutcomeUnknown": "assent.errors",
     "Parked": "assent.errors",
-    "Proposal": "assent.engine.gate",
+    "Proposal": "assent.engine.proposal",
     "Reach": "assent.core.action",
     "Refused": "assent.errors",
     "Risk": "assent.core.action",

@@ -10,7 +10,8 @@ from typing import Any
 
 from assent.core.action import Json
 from assent.core.request import Request
-from assent.engine.gate import Gate, Proposal, Running
+from assent.engine.gate import Gate
+from assent.engine.proposal import Proposal, Running
 
 
 class BlockingProposal:

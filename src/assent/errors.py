@@ -31,10 +31,19 @@ class Denied(AssentError):
     """
 
     def __init__(
-        self, message: str, *, request_id: str, code: str, reason: str, next_step: str, state: str, stop: bool = False
+        self,
+        message: str,
+        *,
+        request_id: str,
+        code: str,
+        reason: str,
+        next_step: str,
+        state: str,
+        stop: bool = False,
+        by: str = "",
     ) -> None:
         self.request_id, self.code, self.reason, self.next_step, self.state = request_id, code, reason, next_step, state
-        self.stop = stop
+        self.stop, self.by = stop, by
         super().__init__(message)
 
 

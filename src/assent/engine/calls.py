@@ -20,8 +20,8 @@ from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.scope import uses
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
+from assent.engine.holding import HeldRun
 from assent.engine.judgement import Context, Judgement, merged
-from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted, sealed
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Ear, Hub
@@ -108,7 +108,7 @@ class Calls:
         )
         self.asked_by = asked_by
         self.on_wait: Callable[[Request], None] | None = None
-        self._vault, self._tools = vault, tools
+        self.vault, self.tools = vault, tools
 
     def prepare(
         self,
@@ -135,7 +135,7 @@ class Calls:
         """A line about a call that simply runs is on its way to the log."""
         if prepared.context.active is not None:
             prepared.context.active.read()
-        self.store.record(CallLine(datetime.now(UTC), self.workspace, prepared, self._vault).entry)
+        self.store.record(CallLine(datetime.now(UTC), self.workspace, prepared, self.vault).entry)
 
     async def look_up(self, prepared: Prepared) -> Prepared:
         """The call, judged again with what the operator's own lookup says; a lookup that fails makes it wait."""
@@ -163,10 +163,10 @@ class Calls:
         """
         request_id = request_id or str(uuid7())
         given = prepared.args
-        clean, secret = sealed(self._vault, request_id, given, prepared.tool.secret)
+        clean, secret = sealed(self.vault, request_id, given, prepared.tool.secret)
         passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
         context = self.discreet(prepared.context, passed)
-        hidden = [self._vault.unseal(request_id, each) for each in secret.values()]
+        hidden = [self.vault.unseal(request_id, each) for each in secret.values()]
         if secret or context is not prepared.context:
             prepared = self._rejudged(replace(prepared, args=clean, context=context), given, hidden)
         signature = prepared.tool.signature
@@ -189,7 +189,7 @@ class Calls:
             "why": context.why, "goal": context.goal, "alt": list(context.alternatives), "run": context.run,
             "step": context.key,
         }  # fmt: skip
-        clean = redacted(self._vault, said, passed)
+        clean = redacted(self.vault, said, passed)
         if clean == said:
             return context
         return replace(
@@ -224,7 +224,7 @@ class Calls:
 
     def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
         told: Json = [fact.says, fact.value]
-        return bool(redacted(self._vault, told, hidden) == told)
+        return bool(redacted(self.vault, told, hidden) == told)
 
     async def _opened(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
         context = prepared.context
@@ -320,7 +320,7 @@ class Calls:
         """The option with its exact bytes and their verdict, so that it can be seen before it is chosen."""
         if spec.change is None and not spec.instead:
             return Option(spec.label, spec.consequence, None)
-        tool = prepared.tool if not spec.instead else self._tools.get(spec.instead)
+        tool = prepared.tool if not spec.instead else self.tools.get(spec.instead)
         if tool is None:
             raise InvalidArguments(
                 f"option {spec.label!r} names the action {spec.instead!r}, which is not guarded here"
@@ -328,7 +328,7 @@ class Calls:
         changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
         args = dict(changes) if spec.instead else {**prepared.args, **changes}
         plain = tool.signature.plain(args) if tool.signature is not None else restore(canonical(args))
-        plain, hidden = sealed(self._vault, request_id, plain, tool.secret, secret)
+        plain, hidden = sealed(self.vault, request_id, plain, tool.secret, secret)
         secret.update(hidden)
         judged = self.judgement.judged(tool, plain, prepared.context, datetime.now(UTC))
         action, assessment, verdict = judged
@@ -386,7 +386,7 @@ class Calls:
         request: Request,
         patience: float | None,
         ear: Ear | None = None,
-        active: ActiveRun | None = None,
+        active: HeldRun | None = None,
     ) -> Request:
         while True:
             request = await self.settled(request, patience, ear)
@@ -409,7 +409,7 @@ class Calls:
     def tool_for(self, request: Request, asked: Tool) -> Tool:
         """The tool that runs what was decided; an option may have named another one."""
         name = request.candidate.action.name
-        tool = asked if name == asked.name else self._tools.get(name)
+        tool = asked if name == asked.name else self.tools.get(name)
         if tool is None:
             raise AssentError(f"request {request.code} chose {name}, which is not guarded in this process")
         return tool
@@ -469,7 +469,7 @@ def refusal(request: Request) -> Denied:
     return kind(
         f"{what}: {request.reason}. {next_step}",
         request_id=request.id, code=request.code, reason=request.reason, next_step=next_step, state=str(request.state),
-        stop=request.stop,
+        stop=request.stop, by=request.decided_by,
     )  # fmt: skip
 
 

@@ -10,39 +10,35 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
-from uuid_utils.compat import uuid7
-
-from assent.core.action import Action, Declaration, Json, Reach, Risk
+from assent.core.action import Declaration, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
-from assent.core.request import Ask, Kind, Question, Request, State
-from assent.core.secret_text import secret_texts
-from assent.core.verdict import AtEnd, GateKind, Ladder, Trigger, Verdict
-from assent.engine.calls import Calls, Prepared, claims, new_code, refusal
+from assent.core.request import Request, State
+from assent.engine.calls import Calls, new_code, refusal
 from assent.engine.execution import LEASE, Execution
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
+from assent.engine.holding import CURRENT, Office
 from assent.engine.hosting import Host, HostFunction, begin, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.portal import Portal
-from assent.engine.runs import CURRENT, ActiveRun, Office, StopPoint
-from assent.engine.sealing import redacted, unsealed
+from assent.engine.proposal import Proposal
+from assent.engine.questions import NO_GUESS, answered, question
+from assent.engine.runs import ActiveRun
 from assent.engine.signature import read_signature
+from assent.engine.stopping import stopped_at
 from assent.engine.tool import Lookup, OptionSpec, Tool, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
 from assent.errors import (
-    AlreadyDecided,
     AssentError,
-    Denied,
     GuardError,
-    InvalidArguments,
     NotFound,
-    OutcomeUnknown,
     Parked,
     PolicyError,
 )
@@ -58,62 +54,6 @@ SEAL_SECONDS = 60.0
 """How often a gate that may sign puts the log below a new checkpoint; it also does when it closes."""
 
 _MISSING: Any = object()
-
-
-@dataclass(slots=True)
-class Running:
-    """What a proposer holds while it carries out what was approved; set `result` to what came back."""
-
-    args: Any
-    action: str
-    key: str
-    result: Any = field(default=None)
-
-
-class Proposal:
-    """A call that was proposed and is not a function; whoever proposed it carries it out."""
-
-    def __init__(self, gate: "Gate", prepared: Prepared, request: Request | None) -> None:
-        self._gate, self._prepared, self._request = gate, prepared, request
-
-    @property
-    def request(self) -> Request | None:
-        """The request, as last seen; none for a call that simply runs."""
-        return self._request
-
-    async def outcome(self, patience: float | None = None) -> Any:
-        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`."""
-        if self._request is None:
-            return dict(self._prepared.args)
-        self._request = request = await self._gate._calls.settled(self._request, patience)
-        if request.state is not State.APPROVED:
-            self._gate._calls.result(request, self._prepared.tool)
-            raise refused_again(request)
-        return restore(request.candidate.args_text)
-
-    @asynccontextmanager
-    async def execution(self, patience: float | None = None) -> AsyncIterator[Running]:
-        """Intent is on record inside the block; its end, or the error it raises, is on record after it."""
-        await self.outcome(patience)
-        if self._request is None:
-            yield Running(dict(self._prepared.args), self._prepared.action.name, "")
-            return
-        execution = self._gate._calls.execution
-        if reason := await self._gate._judgement.objection(self._prepared.tool, self._request):
-            raise refusal(await execution.withdraw(self._request, reason))
-        request = await execution.begin(self._request)
-        candidate = request.candidate
-        args = unsealed(self._gate._vault, request.id, restore(candidate.args_text), request.sealed)
-        running = Running(args, candidate.action.name, request.idempotency_key)
-        try:
-            yield running
-        except Exception as problem:
-            self._request = await execution.fail(request, problem)
-            raise
-        except BaseException:
-            execution.release(request)
-            raise
-        self._request = await execution.finish(self._prepared.tool, request, running.result)
 
 
 class Gate:
@@ -146,8 +86,9 @@ class Gate:
         self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
         self._hosts: dict[str, Host] = {}
         self._office = Office(
-            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code, self._stop_point,
-            self._ask_in_run, self._tools, lambda: self._judgement.policy.limits.daily is not None,
+            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code,
+            partial(stopped_at, self._calls, self._context), self.ask, self._tools,
+            lambda: self._judgement.policy.limits.daily is not None,
         )  # fmt: skip
 
     @property
@@ -357,16 +298,23 @@ class Gate:
         )
         plain = restore(canonical(args))
         context = replace(CONTEXT.get() or self._context, **said)
+        active = CURRENT.get()
+        if active is not None:
+            context = in_run(context, active, action, plain)
         prepared = self._calls.prepare(proposed, plain, context, {})
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
-            return Proposal(self, prepared, None)
-        request, _ = await self._calls.submit(prepared, start=False)
-        return Proposal(self, prepared, request)
+            return Proposal(self._calls, prepared, None)
+        if active is None:
+            request, _ = await self._calls.submit(prepared, start=False)
+        else:
+            request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
+        return Proposal(self._calls, prepared, request)
 
     async def ask(
         self,
-        question: str,
+        text: str,
+        /,
         *,
         choices: Iterable[str] = (),
         schema: Mapping[str, Json] | None = None,
@@ -378,39 +326,16 @@ class Gate:
     ) -> Any:
         """The answer of a person; after `time` the declared best guess, or `Denied` where there is none."""
         context = replace(CONTEXT.get() or self._context, **said)
-        if context.key and not context.run:
-            context = replace(context, run=context.agent)
-        guessed = best_guess is not _MISSING
-        context = self._calls.discreet(context, ())
-        at_end = AtEnd.PROCEED if guessed else AtEnd.DENY
-        verdict = Verdict(
-            GateKind.ASK, "question", "the agent needs an answer",
-            reviewers=tuple(reviewers), ladder=Ladder(limit=time, at_end=at_end), policy_version=self.policy.version,
-        )  # fmt: skip
-        offered = list(choices)
-        if not all(type(each) is str for each in (question, *offered)):
-            raise InvalidArguments("a question and its choices are texts")
-        if guessed and secret_texts({"guess": best_guess}):
-            raise InvalidArguments("the best guess contains what looks like a secret, and it would be stored")
-        if guessed:
-            best_guess = restore(canonical(best_guess))
-        question = redacted(self._vault, question)
-        options = tuple(redacted(self._vault, offered))
-        asked = tool("question", description="", declared=Declaration(True, Reach.NOTHING, False, False))
-        action = Action("question", {"question": question, "choices": list(options)}, context.agent)
-        assessment = self._judgement.judged(asked, action.args, context, datetime.now(UTC))[1]
-        candidate = replace(self._judgement.candidate(asked, action, assessment, verdict, context), says=question)
-        ask = Ask(
-            id=str(uuid7()), code=new_code(), workspace=self._workspace, kind=Kind.QUESTION, agent=context.agent,
-            asked_by=self._calls.asked_by, created_at=datetime.now(UTC), candidate=candidate,
-            run=context.run, step=context.key,
-            question=Question(question, options, schema, best_guess if guessed else None, guessed),
-            claims=claims(context),
-        )  # fmt: skip
-        request = await self._calls.settled(await self._calls.put(ask), patience)
-        if request.state is State.ANSWERED:
-            return request.answer
-        raise refusal(request)
+        guess = NO_GUESS if best_guess is _MISSING else (best_guess,)
+        active = CURRENT.get()
+        if active is None:
+            ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers))
+            return await answered(self._calls, ask, patience)
+        await active.until_going()
+        context = in_run(context, active, "question", {"question": text})
+        ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers))
+        async with active.waiting():
+            return await answered(self._calls, ask, active.patience if patience is None else patience)
 
     @asynccontextmanager
     async def run(
@@ -455,55 +380,6 @@ class Gate:
 
         return register
 
-    async def _stop_point(self, active: ActiveRun, point: StopPoint) -> tuple[str, Mapping[str, Json]]:
-        """What a person said where a run stopped: the option they chose, if any, and what was shown as they left it.
-
-        It is an action that does nothing, so everything that holds for actions holds for it: policy, quorum, ladders.
-        """
-        args = restore(canonical(point.args))
-        fixed = {name: {"const": value} for name, value in args.items() if name not in point.editable}
-        schema = {"type": "object", "properties": fixed}
-        stop = tool(
-            point.kind, schema=schema, schema_text=canonical(schema), says="", options=tuple(point.options),
-            declared=Declaration(True, Reach.NOTHING, False, False),
-        )  # fmt: skip
-        fired = (Trigger(point.kind, point.why, point.gate),)
-        context = in_run(CONTEXT.get() or self._context, active, point.kind, args)
-        prepared = self._calls.prepare(stop, args, context, {}, fired)
-        prepared = replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
-        request: Request | None = None
-        await active.until_going()
-        try:
-            request, _ = await self._calls.submit(prepared, start=False)
-            if request.state is not State.DONE:
-                proposal = Proposal(self, prepared, request)
-                async with proposal.execution(active.patience) as running:
-                    running.result = dict(running.args)
-                return "", running.args
-        except Parked as parked:
-            await active.park_on(parked)
-            raise
-        except OutcomeUnknown:
-            # Its process vanished between the decision and the next step; the decision stands.
-            request = await self._store.request(self._workspace, request.id) if request is not None else None
-        except Denied as denied:
-            chosen = await self._store.request(self._workspace, denied.request_id)
-            if chosen is not None and chosen.chosen is not None:
-                return chosen.ask.options[chosen.chosen].label, args
-            if denied.stop:
-                await active.stop(chosen.decided_by if chosen is not None else "a person", denied.reason)
-            raise
-        return "", restore(request.candidate.args_text) if request is not None else args
-
-    async def _ask_in_run(self, active: ActiveRun, question: str, **more: Any) -> Any:
-        context = in_run(CONTEXT.get() or self._context, active, "question", {"question": question})
-        said = {"agent": context.agent, "run": context.run, "key": context.key, "goal": context.goal, **more}
-        try:
-            return await self.ask(question, **{"patience": active.patience, **said})
-        except Parked as parked:
-            await active.park_on(parked)
-            raise
-
     async def outcome(self, request_id: str, patience: float | None = 0) -> Request:
         """The request as it is now, or once it has been decided within `patience`."""
         request = await self._store.request(self._workspace, request_id)
@@ -536,19 +412,6 @@ class Gate:
             self._store, self._workspace, self._hub, self._execution, self._tools, capacity, judgement=self._judgement,
             hosts=self._hosts, office=self._office,
         )  # fmt: skip
-
-
-def _plain_template(text: str) -> str:
-    """`text` as a template that fills nothing in."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def refused_again(request: Request) -> AlreadyDecided:
-    """A proposal is carried out once; a second attempt hears that it has been."""
-    return AlreadyDecided(
-        f"request {request.code} is {request.state}: it was carried out already; propose again for another",
-        request_id=request.id, code=request.code, state=str(request.state), by=request.worker, at=request.finished_at,
-    )  # fmt: skip
 
 
 def declaration(

@@ -11,11 +11,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from assent.core.request import Request, State
 from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared
+from assent.engine.holding import CURRENT, HeldRun
 from assent.engine.judgement import Context
 from assent.engine.portal import Portal, on_event_loop
-from assent.engine.runs import CURRENT, ActiveRun, Held
 from assent.engine.tool import Tool
-from assent.errors import Denied, GuardError, Parked
+from assent.errors import GuardError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,6 +51,10 @@ class Guarded(Generic[P, R]):
     @property
     def tool(self) -> Tool:
         return self._tool
+
+    def result_of(self, request: Request) -> Any:
+        """What an ended request for this function means to its caller: the result, or the error that says why not."""
+        return self._calls.result(request, self._calls.tool_for(request, self._tool))
 
     def with_(self, **said: Any) -> "Guarded[P, R]":
         """The same function with what the agent says about this call: why, goal, confidence, cost, alternatives,
@@ -89,30 +93,17 @@ class Guarded(Generic[P, R]):
             return await self._in_run(prepared, active)
         return await self._admitted_and_run(prepared, self._patience)
 
-    async def _in_run(self, prepared: Prepared, active: ActiveRun) -> Any:
+    async def _in_run(self, prepared: Prepared, active: HeldRun) -> Any:
         """The same inside a run: what waits parks it, and what a person ends with it ends it.
 
         A call that need not wait is in flight from the start: the run does not park before it has ended, so that no
         sibling is cancelled between its record and its work.
         """
         patience = active.patience if self._patience is None else self._patience
-        try:
-            while True:
-                try:
-                    return await self._gated(prepared, active, patience)
-                except Held as held:
-                    # Paused or stopped in this very moment, and nothing was put on record: the next look says which.
-                    active.saw(held.run)
-                    await active.until_going()
-        except Parked as parked:
-            await active.park_on(parked)
-            raise
-        except Denied as denied:
-            if denied.stop:
-                await active.stop("a person", denied.reason)
-            raise
+        async with active.waiting():
+            return await active.once_going(lambda: self._gated(prepared, active, patience))
 
-    async def _gated(self, prepared: Prepared, active: ActiveRun, patience: float | None) -> Any:
+    async def _gated(self, prepared: Prepared, active: HeldRun, patience: float | None) -> Any:
         if not prepared.verdict.gate.holds:
             async with active.executing():
                 return await self._admitted_and_run(prepared, patience)
@@ -142,6 +133,9 @@ class Guarded(Generic[P, R]):
                 f"{self.name} may have to wait for a person, and waiting would stop the event loop it was called on; "
                 f"use `await {self.name}.acall(...)`"
             )
+        active = prepared.context.active
+        if active is not None:
+            return active.run_from_thread(self._in_run(prepared, active))  # type: ignore[no-any-return]
         request = self._portal.run(self._calls.admitted(prepared, self._patience))
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
@@ -186,7 +180,7 @@ class Guarded(Generic[P, R]):
         return self._calls.prepare(self._tool, plain, context, injected)
 
 
-def in_run(context: Context, active: ActiveRun, name: str, args: Any) -> Context:
+def in_run(context: Context, active: HeldRun, name: str, args: Any) -> Context:
     """The context of a call inside a run: its agent and goal, and a step of its own."""
     active.enter_gate()
     record = active.record

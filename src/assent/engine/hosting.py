@@ -17,7 +17,8 @@ from assent.core.run import Run, RunState
 from assent.core.run_life import RUN_LEGAL, Enter, Lapse, advance_run, begun
 from assent.core.scope import scope_of
 from assent.core.text import span
-from assent.engine.runs import CURRENT, ActiveRun, Office
+from assent.engine.holding import CURRENT, Office
+from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
 from assent.errors import GuardError, Interrupt, Parked, RunStopped, StaleRequest
 from assent.ports import View
@@ -72,7 +73,8 @@ class Host:
 async def held(office: Office, record: Run, patience: float | None) -> AsyncIterator[ActiveRun]:
     """The run while this process works on it. Leaving it always says how it stands; a pause cannot be swallowed."""
     active = ActiveRun(office, record, patience)
-    token = CURRENT.set(active)
+    before = CURRENT.get()
+    CURRENT.set(active)
     await active.begin()
     try:
         yield active
@@ -90,7 +92,7 @@ async def held(office: Office, record: Run, patience: float | None) -> AsyncIter
         await asyncio.shield(active.end(None))
         active.raise_again()
     finally:
-        CURRENT.reset(token)
+        CURRENT.set(before)  # not by a token: code without asyncio enters and leaves in different tasks
 
 
 async def resumed(office: Office, host: Host, run: Run) -> None:

@@ -19,7 +19,7 @@ from assent.core.run import NO_SCOPE, RunState, Scope
 from assent.core.situation import Situation
 from assent.core.text import default_line, render
 from assent.core.verdict import GateKind, Quorum, Trigger, Verdict
-from assent.engine.runs import ActiveRun
+from assent.engine.holding import HeldRun
 from assent.engine.tool import Tool
 from assent.errors import InvalidArguments
 from assent.ports import Store
@@ -38,7 +38,7 @@ class Context:
     cost: float | None = None
     alternatives: tuple[str, ...] = ()
     draft_of: str = ""
-    active: ActiveRun | None = field(default=None, compare=False, repr=False)
+    active: HeldRun | None = field(default=None, compare=False, repr=False)
     """The run that the call belongs to, where this process holds one."""
 
     def __post_init__(self) -> None:

@@ -1,197 +1,155 @@
-"""An agent's run in this process: every guarded call inside belongs to it, and it can stop at any of them.
+"""An agent's run, as the agent holds it: every reason that it may have to stop for a person.
 
-A run that waits for a person either stays (its process waits) or parks: calls beside the one that waits end first and
-keep their results, what is needed to go on is committed, and the process is free. Whoever resumes takes the same steps
-again; those that are on record give their results back instead of running twice.
+Each is a stop point: an action that does nothing, so that everything that holds for actions holds for it.
 """
 
-import asyncio
-import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from assent.core.action import Json
 from assent.core.canonical import canonical, digest, restore
-from assent.core.change import Change
-from assent.core.run import Observation, PlanStep, Run, RunState
-from assent.core.run_life import (
-    Failed,
-    Finished,
-    Live,
-    Park,
-    Progress,
-    RunEvent,
-    Stop,
-    Stopped,
-    advance_run,
-)
-from assent.core.situation import Situation
+from assent.core.request import Request, State
+from assent.core.run import PlanStep
 from assent.core.verdict import GateKind
 from assent.engine.appraisal import Assessor, PlainAssessor
-from assent.engine.portal import Portal
-from assent.engine.sealing import redacted
-from assent.engine.tool import OptionSpec
-from assent.engine.waiting import Hub
+from assent.engine.calls import refusal
+from assent.engine.guard import Guarded
+from assent.engine.holding import EXCERPT, HeldRun, StopPoint
+from assent.engine.sealing import redacted, unsealed
+from assent.engine.tool import OptionSpec, resolved
 from assent.errors import (
     ActionFailed,
-    AssentError,
-    Conflict,
     Denied,
     GuardError,
     Interrupt,
     InvalidArguments,
-    Parked,
     RunStopped,
     SentBack,
 )
-from assent.ports import RunFilter, Store, Vault, View
-
-log = logging.getLogger("assent.runs")
-
-CURRENT: ContextVar["ActiveRun | None"] = ContextVar("assent_run", default=None)
-_EXCERPT = 500
-SWEEP_SECONDS = 30.0
-"""How long a lost notice can keep a run paused that may go on."""
-
-
-class Held(Exception):
-    """A person has paused or stopped the run since it was last looked at; nothing was written."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run.code)
-        self.run = run
 
 
 @dataclass(frozen=True, slots=True)
-class StopPoint:
-    """A place where a run stops for a person: what they see, why, and what they may change or choose."""
+class Draft:
+    """A draft that a person sent back."""
 
-    kind: str
-    args: Mapping[str, Json]
-    says: str
-    why: str
-    gate: GateKind = GateKind.HARD
-    editable: frozenset[str] = frozenset()
-    options: tuple[OptionSpec, ...] = ()
+    number: int
+    args: Json
+    instructions: str
+    request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Office:
-    """What runs of one gate share."""
+@dataclass(slots=True)
+class Phase:
+    """A part of a run; set `result` to what it made, for whoever looks after it."""
 
-    store: Store
-    workspace: str
-    worker: str
-    lease: timedelta
-    hub: Hub
-    portal: Portal
-    vault: Vault
-    asked_by: str
-    new_code: Callable[[], str]
-    stop_point: "Callable[[ActiveRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
-    ask: "Callable[..., Awaitable[Json]]"
-    tools: Mapping[str, Any]
-    counts_days: Callable[[], bool]
-    """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
+    shown: Json = None
+    result: Json = None
 
 
-class ActiveRun:
-    """A run that this process holds. `async with gate.run(...) as run:`"""
-
-    def __init__(self, office: Office, record: Run, patience: float | None) -> None:
-        self._office, self._record, self.patience = office, record, patience
-        self._flight = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
-        self._changed = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._put_down = False
-        self._parked: list[Parked] = []
-        self._keys: Counter[str] = Counter()
-        self._reads = 0
-        self._keeper: Future[None] | None = None
-        self._leave: Callable[[], None] | None = None
-        self._lost = False
-        self._snapshot: str | None = None
-        self._spent_elsewhere = Decimal(0)
-        """What the agent's other runs of this day had cost when this one was taken up."""
-        self.outcome: Json = None
-        """What the run came to; on record when it finishes."""
-
-    @property
-    def record(self) -> Run:
-        """The run as last seen."""
-        return self._record
-
-    @property
-    def id(self) -> str:
-        return self._record.id
-
-    @property
-    def code(self) -> str:
-        return self._record.code
-
-    # The agent's side
-
-    def snapshot(self, state: Json) -> None:
-        """What `resume` gets back if the run is parked from here on: messages, a task graph, completed steps."""
-        self._snapshot = canonical(redacted(self._office.vault, state))
-
-    async def plan(self, steps: Iterable[str | PlanStep]) -> None:
-        """What the agent intends, for people to read."""
-        made = tuple(step if isinstance(step, PlanStep) else PlanStep(step) for step in steps)
-        await self._move(lambda fence: Progress(fence, plan=made))
-
-    async def spent(self, amount: float | str | Decimal) -> None:
-        """The run has cost so much more."""
-        try:
-            cost = Decimal(str(amount))
-        except InvalidOperation:
-            raise InvalidArguments("what was spent must be a number") from None
-        if not cost.is_finite() or cost < 0:
-            raise InvalidArguments("what was spent must be a number that is not negative")
-        await self._move(lambda fence: Progress(fence, spend=cost))
-
-    async def used(self, amounts: Mapping[str, Decimal]) -> None:
-        """So much of the scope's limits is used up: what a person allowed is about to run."""
-        await self._move(lambda fence: Progress(fence, used=amounts))
-
-    async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
-        """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
-        clean = str(redacted(self._office.vault, text))[:_EXCERPT]
-        await self._move(lambda fence: Progress(fence, observation=Observation(source, clean, trusted)))
-
-    async def checked_in(self) -> None:
-        """A person has looked at the run."""
-        await self._move(lambda fence: Progress(fence, checked_in=True))
+class ActiveRun(HeldRun):
+    """A run and what its agent can do in it. `async with gate.run(...) as run:`"""
 
     async def checkpoint(self, name: str, show: Json = None, *, soft: bool = False, editable: bool = False) -> Json:
         """A person looks before the run goes on; what was shown comes back, changed where they changed it.
 
         A soft one goes on by itself if nobody objects in time. Raises `Denied` or `SentBack` like any call.
         """
+        return await self._look_in(name, show, GateKind.SOFT if soft else GateKind.HARD, editable)
+
+    @asynccontextmanager
+    async def phase(
+        self, name: str, show: Json = None, *, before: bool | str = False, after: bool | str = False
+    ) -> AsyncIterator[Phase]:
+        """A named part of the work, with a checkpoint before it, after it, or both: `True`, `"hard"` or `"soft"`.
+
+        Where the code asks for none, policy may: a rule for `checkpoint` with `args.checkpoint == "before deploy"`.
+        """
+        phase = Phase(await self._around(f"before {name}", show, before))
+        yield phase
+        await self._around(f"after {name}", phase.result, after)
+        if any(step.says == name and not step.done for step in self._record.plan):
+            await self.plan(PlanStep(step.says, step.done or step.says == name) for step in self._record.plan)
+
+    async def _around(self, name: str, show: Json, wanted: bool | str) -> Json:
+        if wanted not in (False, True, "hard", "soft"):
+            raise InvalidArguments('a phase has a checkpoint before or after it: True, "hard" or "soft"')
+        gate = GateKind.RUN if not wanted else GateKind.SOFT if wanted == "soft" else GateKind.HARD
+        return await self._look_in(name, show, gate, False)
+
+    async def _look_in(self, name: str, show: Json, gate: GateKind, editable: bool) -> Json:
         point = StopPoint(
             "checkpoint",
             {"checkpoint": name, "show": show},
             f"Checkpoint: {name}",
             f"the run stops here for a look: {name}",
-            GateKind.SOFT if soft else GateKind.HARD,
+            gate,
             frozenset({"show"} if editable else ()),
         )
         _, shown = await self._office.stop_point(self, point)
-        await self.checked_in()
+        if gate.holds:
+            await self.checked_in()
         return shown.get("show")
+
+    async def revise(
+        self,
+        call: Guarded[..., Any] | str,
+        write: Callable[[Draft | None], Any],
+        *,
+        rounds: int = 10,
+    ) -> Any:
+        """What `call` returned for the draft that a person approved; they may send it back as often as `rounds`.
+
+        `write(None)` makes the first draft: the arguments of `call`, or anything JSON where `call` is just a name
+        and only the draft is wanted. `write(draft)` makes the next one from the last and its `instructions`. Rounds
+        on record are not written again. Raises `Denied` where the draft is not wanted.
+        """
+        name = call if isinstance(call, str) else call.name
+        series, draft = self.key_for(f"draft {name}", {}), None
+        for number in range(1, rounds + 1):
+            key = f"{series}:{number}"
+            known = await self._office.store.by_step(self._office.workspace, self.id, key)
+            if known is not None and known.state is State.REVISED:
+                draft = Draft(number, self._written(known, call), known.reason, known.id)
+                continue
+            if known is not None and not known.state.is_open:
+                async with self.waiting():
+                    return _came_to(known, call)
+            args = restore(canonical(await resolved(write(draft)))) if known is None else self._written(known, call)
+            try:
+                return await self._drafted(call, name, args, key, "" if draft is None else draft.request_id)
+            except SentBack as back:
+                if number == rounds:
+                    raise
+                draft = Draft(number, args, back.reason, back.request_id)
+        raise GuardError(f"{name} was sent back {rounds} times already; plan on without it")
+
+    def _written(self, request: Request, call: Guarded[..., Any] | str) -> Json:
+        """The draft as it was written."""
+        args = unsealed(self._office.vault, request.id, restore(request.ask.candidate.args_text), request.sealed)
+        return args.get("draft") if isinstance(call, str) else args
+
+    async def _drafted(self, call: Guarded[..., Any] | str, name: str, args: Json, key: str, earlier: str) -> Any:
+        if not isinstance(call, str):
+            if not isinstance(args, Mapping):
+                raise InvalidArguments(f"write() gives the arguments of {name} by name, such as a dict")
+            return await call.with_(key=key, draft_of=earlier).acall(**args)
+        point = StopPoint(
+            "draft",
+            {"what": name, "draft": args},
+            f"Draft: {name}",
+            "a draft to approve, change, send back with instructions, or drop",
+            editable=frozenset({"draft"}),
+            key=key,
+            draft_of=earlier,
+        )
+        _, shown = await self._office.stop_point(self, point)
+        return shown.get("draft")
 
     async def ask(self, question: str, **more: Any) -> Any:
         """The answer of a person, as with `gate.ask`; the run parks where it has to wait and has a host."""
-        return await self._office.ask(self, question, **more)
+        return await self._office.ask(question, **more)
 
     async def clarify(self, *, assessor: Assessor | None = None) -> dict[str, str]:
         """What the task left open, asked before the work begins: the answers, by what was missing.
@@ -223,7 +181,7 @@ class ActiveRun:
             except Exception as problem:
                 # Taken again, a failed step is told as on record: the same words, so that the same question is found.
                 told = problem.error if isinstance(problem, ActionFailed) else f"{type(problem).__name__}: {problem}"
-                error = str(redacted(self._office.vault, told))[:_EXCERPT]
+                error = str(redacted(self._office.vault, told))[:EXCERPT]
                 point = StopPoint(
                     "exception",
                     {"step": name, "error": error, "args": restore(canonical(args)), "done": done},
@@ -295,209 +253,15 @@ class ActiveRun:
         says = f"{told['planned_action'] or 'The agent asks'}: {told['reason']}"
         await self._office.stop_point(self, StopPoint("interrupt", told, says, told["reason"], options=options))
 
-    async def stop(self, by: str, reason: str) -> None:
-        """A person ended the whole run."""
-        await self._move(lambda _: Stop(by, reason))
-
-    # Calls inside
-
-    def key_for(self, name: str, args: Mapping[str, Json]) -> str:
-        """The name of the next step that makes this call: the same when the run is taken again from the start."""
-        content = digest(name, canonical(args))[:16]
-        self._keys[content] += 1
-        return f"{name}:{content}:{self._keys[content]}"
-
-    def situation(self, now: datetime) -> Situation:
-        """Where the run stands, for policy."""
-        run = self._record
-        return Situation(
-            run=run.id,
-            goal=run.goal,
-            agent=run.agent,
-            steps=run.steps + self._reads,
-            spend=float(run.spend),
-            spent_today=float(self._spent_elsewhere + run.spend),
-            scope=run.scope,
-            used=run.used,
-            unchecked_steps=run.steps + self._reads - run.checked_steps,
-            unchecked=now - (run.checked_at or run.created_at),
-        )
-
-    def enter_gate(self) -> None:
-        """A call may be made; raises where the run is parked, stopped, or no longer ours."""
-        if self._parked:
-            raise self._parked[0]
-        if self._put_down:
-            raise RunStopped(self._record.code, self._record.by, self._record.reason)
-        if self._lost:
-            raise Conflict(
-                f"run {self.code} was taken up by another process", request_id=self.id, code=self.code, state="lost"
-            )
-        if self._record.state in (RunState.STOPPING, RunState.STOPPED):
-            raise RunStopped(self._record.code, self._record.by, self._record.reason)
-
-    async def until_going(self, *, for_sure: bool = False) -> None:
-        """The run may do its next thing. Paused, it waits here; one that has a host puts itself down instead.
-
-        What notices said is believed, unless it must be known `for_sure`: then the record is read.
-        """
-        if for_sure:
-            await self._look()
-        self.enter_gate()
-        while self._record.state is RunState.PAUSED:
-            if self.patience == 0:
-                self._put_down = True
-                raise RunStopped(self.code, self._record.by, self._record.reason)
-            self._changed.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP_SECONDS):
-                    await self._changed.wait()
-            await self._look()
-            self.enter_gate()
-
-    def progress(self, view: View, used: Mapping[str, Decimal], cost: float | None) -> Run | None:
-        """The run with one step more, inside the transaction that records the step."""
-        if view.run is None:
-            return None
-        if view.run.is_held:
-            raise Held(view.run)
-        spend = Decimal(str(cost)) if cost is not None else Decimal(0)
-        steps = 1 + self._reads
-        change = advance_run(view.run, Progress(self._record.fence, steps=steps, spend=spend, used=used), view.now)
-        return change.run if change is not None else None
-
-    def read(self) -> None:
-        """A call that simply runs was made; it is counted with the next one that is put on record."""
-        self._reads += 1
-
-    def recorded(self, run: Run | None) -> None:
-        """A step was put on record, and with it what was counted before."""
-        self._reads = 0
-        self.saw(run)
-
-    def saw(self, run: Run | None) -> None:
-        """A newer version of the record was committed or heard of."""
-        if run is not None and run.version > self._record.version:
-            self._record = run
-            if self._loop is not None:
-                with suppress(RuntimeError):  # a loop that was closed waits for nothing
-                    self._loop.call_soon_threadsafe(self._changed.set)
-
-    @asynccontextmanager
-    async def executing(self) -> AsyncIterator[None]:
-        """A call is running; the run does not park before it has ended."""
-        self._flight += 1
-        self._quiet.clear()
-        try:
-            yield
-        finally:
-            self._flight -= 1
-            if not self._flight:
-                self._quiet.set()
-
-    async def park_on(self, parked: Parked) -> None:
-        """The run will park on this request; returns once calls in flight beside it have ended."""
-        self._parked.append(parked)
-        await self._quiet.wait()
-
-    # Its life
-
-    async def begin(self) -> None:
-        """It is heard and kept alive from now on."""
-        self._loop = asyncio.get_running_loop()
-        if self._office.counts_days():
-            self._spent_elsewhere = await self._spent_today()
-        self._leave = self._office.hub.listen(self._heard)
-        self._keeper = self._office.portal.submit(self._keep())
-
-    async def _spent_today(self) -> Decimal:
-        """By the database's clock, and in UTC: the sum over the agent's other runs that began today."""
-        office, total, after = self._office, Decimal(0), ""
-        today = (await office.store.now()).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        while page := await office.store.runs(office.workspace, RunFilter(agent=self._record.agent), after=after):
-            total += sum((run.spend for run in page if run.id != self.id and run.created_at >= today), Decimal(0))
-            after = page[-1].id
-            if page[-1].created_at < today:
-                break
-        return total
-
-    def raise_again(self) -> None:
-        """Whatever the agent's code made of it: what stopped the run stops it still."""
-        if self._parked:
-            raise self._parked[0]
-        if self._record.state is RunState.STOPPED or self._put_down:
-            raise RunStopped(self.code, self._record.by, self._record.reason)
-
-    async def end(self, problem: BaseException | None) -> None:
-        """The run is parked, stopped, failed or finished, and that is on record."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-        if self._leave is not None:
-            self._leave()
-        await self._quiet.wait()
-        try:
-            await self._move(self._last_event(problem), ends=True, snapshot=self._snapshot, awaiting=self._waits)
-        except Conflict as late:
-            log.warning("run %s could not be ended here: %s", self.code, late)
-
-    @property
-    def _waits(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(parked.request_id for parked in self._parked))
-
-    def _last_event(self, problem: BaseException | None) -> Callable[[int], RunEvent]:
-        def event(fence: int) -> RunEvent:
-            if self._parked:
-                return Park(fence, self._waits)
-            if problem is None:
-                return Finished(fence, restore(canonical(redacted(self._office.vault, self.outcome))))
-            if isinstance(problem, Exception):
-                return Failed(fence, str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000])
-            # Cancelled or interrupted: nothing is known to be wrong with it, so it may be taken up again.
-            return Park(fence, ())
-
-        return event
-
-    def _heard(self, changed: Mapping[str, int] | None) -> None:
-        if changed is None or changed.get(f"run:{self.id}", 0) > self._record.version:
-            self._office.portal.submit(self._look())
-
-    async def _look(self) -> None:
-        try:
-            self.saw(await self._office.store.run(self._office.workspace, self.id))
-        except AssentError as problem:
-            log.warning("run %s could not be looked at: %s", self.code, problem)
-
-    async def _keep(self) -> None:
-        pause = self._office.lease.total_seconds() / 3
-        while not self._lost:
-            await asyncio.sleep(pause)
-            try:
-                await self._move(lambda fence: Live(fence, self._office.lease))
-            except Conflict:
-                self._lost = True
-            except AssentError as problem:
-                log.warning("run %s could not show that it lives: %s", self.code, problem)
-
-    async def _move(
-        self,
-        event: Callable[[int], RunEvent],
-        *,
-        ends: bool = False,
-        snapshot: str | None = None,
-        awaiting: tuple[str, ...] = (),
-    ) -> None:
-        def step(view: View) -> Change | None:
-            if view.run is None:
-                raise GuardError(f"run {self.code} is not on record; begin it again")
-            stopping = view.run.state is RunState.STOPPING and ends
-            made = Stopped(self._record.fence) if stopping else event(self._record.fence)
-            change = advance_run(view.run, made, view.now)
-            return change if change is None else replace(change, snapshot=snapshot)
-
-        office = self._office
-        change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
-        self.saw(change.run if change is not None else None)
-
 
 def _share(run_id: str, number: int) -> float:
     return int(digest(run_id, str(number))[:8], 16) / 0x1_0000_0000
+
+
+def _came_to(request: Request, call: Guarded[..., Any] | str) -> Any:
+    """What an ended draft came to, by the record."""
+    if not isinstance(call, str):
+        return call.result_of(request)
+    if request.state is State.DONE:
+        return restore(request.candidate.args_text)["draft"]
+    raise refusal(request)

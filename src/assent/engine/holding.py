@@ -1,0 +1,405 @@
+"""A run that this process holds: every guarded call inside belongs to it, and it can stop at any of them.
+
+A run that waits for a person either stays (its process waits) or parks: calls beside the one that waits end first and
+keep their results, what is needed to go on is committed, and the process is free. Whoever resumes takes the same steps
+again; those that are on record give their results back instead of running twice.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+from assent.core.action import Json
+from assent.core.canonical import canonical, digest, restore
+from assent.core.change import Change
+from assent.core.run import Observation, PlanStep, Run, RunState
+from assent.core.run_life import (
+    Failed,
+    Finished,
+    Live,
+    Park,
+    Progress,
+    RunEvent,
+    Stop,
+    Stopped,
+    advance_run,
+)
+from assent.core.situation import Situation
+from assent.core.verdict import GateKind
+from assent.engine.portal import Portal
+from assent.engine.sealing import redacted
+from assent.engine.tool import OptionSpec
+from assent.engine.waiting import Hub
+from assent.errors import (
+    AssentError,
+    Conflict,
+    Denied,
+    GuardError,
+    InvalidArguments,
+    Parked,
+    RunStopped,
+)
+from assent.ports import RunFilter, Store, Vault, View
+
+T = TypeVar("T")
+
+log = logging.getLogger("assent.runs")
+
+CURRENT: ContextVar["HeldRun | None"] = ContextVar("assent_run", default=None)
+EXCERPT = 500
+SWEEP_SECONDS = 30.0
+"""How long a lost notice can keep a run paused that may go on."""
+
+
+class Held(Exception):
+    """A person has paused or stopped the run since it was last looked at; nothing was written."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.code)
+        self.run = run
+
+
+@dataclass(frozen=True, slots=True)
+class StopPoint:
+    """A place where a run stops for a person: what they see, why, and what they may change or choose."""
+
+    kind: str
+    args: Mapping[str, Json]
+    says: str
+    why: str
+    gate: GateKind = GateKind.HARD
+    editable: frozenset[str] = frozenset()
+    options: tuple[OptionSpec, ...] = ()
+    key: str = ""
+    """The name of the step, where it is not told by what is shown."""
+    draft_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What runs of one gate share."""
+
+    store: Store
+    workspace: str
+    worker: str
+    lease: timedelta
+    hub: Hub
+    portal: Portal
+    vault: Vault
+    asked_by: str
+    new_code: Callable[[], str]
+    stop_point: "Callable[[HeldRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
+    ask: "Callable[..., Awaitable[Json]]"
+    tools: Mapping[str, Any]
+    counts_days: Callable[[], bool]
+    """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
+
+
+class HeldRun:
+    """A run that this process holds: what is put on record of it, the calls inside, and its life here."""
+
+    def __init__(self, office: Office, record: Run, patience: float | None) -> None:
+        self._office, self._record, self.patience = office, record, patience
+        self._flight = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._put_down = False
+        self._parked: list[Parked] = []
+        self._keys: Counter[str] = Counter()
+        self._reads = 0
+        self._keeper: Future[None] | None = None
+        self._leave: Callable[[], None] | None = None
+        self._lost = False
+        self._snapshot: str | None = None
+        self._spent_elsewhere = Decimal(0)
+        """What the agent's other runs of this day had cost when this one was taken up."""
+        self.outcome: Json = None
+        """What the run came to; on record when it finishes."""
+
+    @property
+    def record(self) -> Run:
+        """The run as last seen."""
+        return self._record
+
+    @property
+    def id(self) -> str:
+        return self._record.id
+
+    @property
+    def code(self) -> str:
+        return self._record.code
+
+    # What is put on record of it
+
+    def snapshot(self, state: Json) -> None:
+        """What `resume` gets back if the run is parked from here on: messages, a task graph, completed steps."""
+        self._snapshot = canonical(redacted(self._office.vault, state))
+
+    async def plan(self, steps: Iterable[str | PlanStep]) -> None:
+        """What the agent intends, for people to read."""
+        made = tuple(step if isinstance(step, PlanStep) else PlanStep(step) for step in steps)
+        await self._move(lambda fence: Progress(fence, plan=made))
+
+    async def spent(self, amount: float | str | Decimal) -> None:
+        """The run has cost so much more."""
+        try:
+            cost = Decimal(str(amount))
+        except InvalidOperation:
+            raise InvalidArguments("what was spent must be a number") from None
+        if not cost.is_finite() or cost < 0:
+            raise InvalidArguments("what was spent must be a number that is not negative")
+        await self._move(lambda fence: Progress(fence, spend=cost))
+
+    async def used(self, amounts: Mapping[str, Decimal]) -> None:
+        """So much of the scope's limits is used up: what a person allowed is about to run."""
+        await self._move(lambda fence: Progress(fence, used=amounts))
+
+    async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
+        """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
+        clean = str(redacted(self._office.vault, text))[:EXCERPT]
+        await self._move(lambda fence: Progress(fence, observation=Observation(source, clean, trusted)))
+
+    async def checked_in(self) -> None:
+        """A person has looked at the run."""
+        await self._move(lambda fence: Progress(fence, checked_in=True))
+
+    async def stop(self, by: str, reason: str) -> None:
+        """A person ended the whole run."""
+        await self._move(lambda _: Stop(by, reason))
+
+    # Calls inside
+
+    def key_for(self, name: str, args: Mapping[str, Json]) -> str:
+        """The name of the next step that makes this call: the same when the run is taken again from the start."""
+        content = digest(name, canonical(args))[:16]
+        self._keys[content] += 1
+        return f"{name}:{content}:{self._keys[content]}"
+
+    def situation(self, now: datetime) -> Situation:
+        """Where the run stands, for policy."""
+        run = self._record
+        return Situation(
+            run=run.id,
+            goal=run.goal,
+            agent=run.agent,
+            steps=run.steps + self._reads,
+            spend=float(run.spend),
+            spent_today=float(self._spent_elsewhere + run.spend),
+            scope=run.scope,
+            used=run.used,
+            unchecked_steps=run.steps + self._reads - run.checked_steps,
+            unchecked=now - (run.checked_at or run.created_at),
+        )
+
+    def enter_gate(self) -> None:
+        """A call may be made; raises where the run is parked, stopped, or no longer ours."""
+        if self._parked:
+            raise self._parked[0]
+        if self._put_down:
+            raise RunStopped(self._record.code, self._record.by, self._record.reason)
+        if self._lost:
+            raise Conflict(
+                f"run {self.code} was taken up by another process", request_id=self.id, code=self.code, state="lost"
+            )
+        if self._record.state in (RunState.STOPPING, RunState.STOPPED):
+            raise RunStopped(self._record.code, self._record.by, self._record.reason)
+
+    async def until_going(self, *, for_sure: bool = False) -> None:
+        """The run may do its next thing. Paused, it waits here; one that has a host puts itself down instead.
+
+        What notices said is believed, unless it must be known `for_sure`: then the record is read.
+        """
+        if for_sure:
+            await self._look()
+        self.enter_gate()
+        while self._record.state is RunState.PAUSED:
+            if self.patience == 0:
+                self._put_down = True
+                raise RunStopped(self.code, self._record.by, self._record.reason)
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SWEEP_SECONDS):
+                    await self._changed.wait()
+            await self._look()
+            self.enter_gate()
+
+    async def once_going(self, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gave, called while the run goes; paused in that very moment, nothing was put on record."""
+        while True:
+            await self.until_going()
+            try:
+                return await make()
+            except Held as held:
+                self.saw(held.run)
+
+    def run_from_thread(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` gave, for code without asyncio: it runs where the run lives, and this thread waits."""
+        if self._loop is None or self._loop is self._office.portal.loop:
+            return self._office.portal.run(work)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def progress(self, view: View, used: Mapping[str, Decimal], cost: float | None) -> Run | None:
+        """The run with one step more, inside the transaction that records the step."""
+        if view.run is None:
+            return None
+        if view.run.is_held:
+            raise Held(view.run)
+        spend = Decimal(str(cost)) if cost is not None else Decimal(0)
+        steps = 1 + self._reads
+        change = advance_run(view.run, Progress(self._record.fence, steps=steps, spend=spend, used=used), view.now)
+        return change.run if change is not None else None
+
+    def read(self) -> None:
+        """A call that simply runs was made; it is counted with the next one that is put on record."""
+        self._reads += 1
+
+    def recorded(self, run: Run | None) -> None:
+        """A step was put on record, and with it what was counted before."""
+        self._reads = 0
+        self.saw(run)
+
+    def saw(self, run: Run | None) -> None:
+        """A newer version of the record was committed or heard of."""
+        if run is not None and run.version > self._record.version:
+            self._record = run
+            if self._loop is not None:
+                with suppress(RuntimeError):  # a loop that was closed waits for nothing
+                    self._loop.call_soon_threadsafe(self._changed.set)
+
+    @asynccontextmanager
+    async def executing(self) -> AsyncIterator[None]:
+        """A call is running; the run does not park before it has ended."""
+        self._flight += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._flight -= 1
+            if not self._flight:
+                self._quiet.set()
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """What has to wait inside parks the run, and a person who ends more than the one call ends the run."""
+        try:
+            yield
+        except Parked as parked:
+            await self.park_on(parked)
+            raise
+        except Denied as denied:
+            if denied.stop:
+                await self.stop(denied.by or "a person", denied.reason)
+            raise
+
+    async def park_on(self, parked: Parked) -> None:
+        """The run will park on this request; returns once calls in flight beside it have ended."""
+        self._parked.append(parked)
+        await self._quiet.wait()
+
+    # Its life
+
+    async def begin(self) -> None:
+        """It is heard and kept alive from now on."""
+        self._loop = asyncio.get_running_loop()
+        if self._office.counts_days():
+            self._spent_elsewhere = await self._spent_today()
+        self._leave = self._office.hub.listen(self._heard)
+        self._keeper = self._office.portal.submit(self._keep())
+
+    async def _spent_today(self) -> Decimal:
+        """By the database's clock, and in UTC: the sum over the agent's other runs that began today."""
+        office, total, after = self._office, Decimal(0), ""
+        today = (await office.store.now()).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        while page := await office.store.runs(office.workspace, RunFilter(agent=self._record.agent), after=after):
+            total += sum((run.spend for run in page if run.id != self.id and run.created_at >= today), Decimal(0))
+            after = page[-1].id
+            if page[-1].created_at < today:
+                break
+        return total
+
+    def raise_again(self) -> None:
+        """Whatever the agent's code made of it: what stopped the run stops it still."""
+        if self._parked:
+            raise self._parked[0]
+        if self._record.state is RunState.STOPPED or self._put_down:
+            raise RunStopped(self.code, self._record.by, self._record.reason)
+
+    async def end(self, problem: BaseException | None) -> None:
+        """The run is parked, stopped, failed or finished, and that is on record."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+        if self._leave is not None:
+            self._leave()
+        await self._quiet.wait()
+        try:
+            await self._move(self._last_event(problem), ends=True, snapshot=self._snapshot, awaiting=self._waits)
+        except Conflict as late:
+            log.warning("run %s could not be ended here: %s", self.code, late)
+
+    @property
+    def _waits(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(parked.request_id for parked in self._parked))
+
+    def _last_event(self, problem: BaseException | None) -> Callable[[int], RunEvent]:
+        def event(fence: int) -> RunEvent:
+            if self._parked:
+                return Park(fence, self._waits)
+            if problem is None:
+                return Finished(fence, restore(canonical(redacted(self._office.vault, self.outcome))))
+            if isinstance(problem, Exception):
+                return Failed(fence, str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000])
+            # Cancelled or interrupted: nothing is known to be wrong with it, so it may be taken up again.
+            return Park(fence, ())
+
+        return event
+
+    def _heard(self, changed: Mapping[str, int] | None) -> None:
+        if changed is None or changed.get(f"run:{self.id}", 0) > self._record.version:
+            self._office.portal.submit(self._look())
+
+    async def _look(self) -> None:
+        try:
+            self.saw(await self._office.store.run(self._office.workspace, self.id))
+        except AssentError as problem:
+            log.warning("run %s could not be looked at: %s", self.code, problem)
+
+    async def _keep(self) -> None:
+        pause = self._office.lease.total_seconds() / 3
+        while not self._lost:
+            await asyncio.sleep(pause)
+            try:
+                await self._move(lambda fence: Live(fence, self._office.lease))
+            except Conflict:
+                self._lost = True
+            except AssentError as problem:
+                log.warning("run %s could not show that it lives: %s", self.code, problem)
+
+    async def _move(
+        self,
+        event: Callable[[int], RunEvent],
+        *,
+        ends: bool = False,
+        snapshot: str | None = None,
+        awaiting: tuple[str, ...] = (),
+    ) -> None:
+        def step(view: View) -> Change | None:
+            if view.run is None:
+                raise GuardError(f"run {self.code} is not on record; begin it again")
+            stopping = view.run.state is RunState.STOPPING and ends
+            made = Stopped(self._record.fence) if stopping else event(self._record.fence)
+            change = advance_run(view.run, made, view.now)
+            return change if change is None else replace(change, snapshot=snapshot)
+
+        office = self._office
+        change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
+        self.saw(change.run if change is not None else None)

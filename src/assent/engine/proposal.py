@@ -1,0 +1,108 @@
+"""A call that is not a function here: judged and held like any other, and carried out by whoever proposed it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from assent.core.canonical import restore
+from assent.core.request import Request, State
+from assent.core.scope import uses
+from assent.engine.calls import Calls, Prepared, refusal
+from assent.engine.sealing import unsealed
+from assent.errors import AlreadyDecided
+
+
+@dataclass(slots=True)
+class Running:
+    """What a proposer holds while it carries out what was approved; set `result` to what came back."""
+
+    args: Any
+    action: str
+    key: str
+    result: Any = field(default=None)
+
+
+class Proposal:
+    """A call that was proposed and is not a function; whoever proposed it carries it out."""
+
+    def __init__(self, calls: Calls, prepared: Prepared, request: Request | None, *, counts: bool = True) -> None:
+        self._calls, self._prepared, self._request, self._counts = calls, prepared, request, counts
+
+    @property
+    def request(self) -> Request | None:
+        """The request, as last seen; none for a call that simply runs."""
+        return self._request
+
+    @property
+    def is_done(self) -> bool:
+        """It was carried out before: a run that was taken again finds it so, with its `result`."""
+        return self._request is not None and self._request.state is State.DONE
+
+    @property
+    def result(self) -> Any:
+        """What came back when it was carried out; `None` before that."""
+        return self._calls.result(self._request, self._prepared.tool) if self._request and self.is_done else None
+
+    async def outcome(self, patience: float | None = None) -> Any:
+        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`."""
+        if self._request is None:
+            return dict(self._prepared.args)
+        active = self._prepared.context.active
+        if active is None:
+            return await self._allowed(self._request, patience)
+        await active.until_going()
+        async with active.waiting():
+            return await self._allowed(self._request, active.patience if patience is None else patience)
+
+    async def _allowed(self, request: Request, patience: float | None) -> Any:
+        self._request = request = await self._calls.settled(request, patience)
+        if request.state is not State.APPROVED:
+            self._calls.result(request, self._prepared.tool)
+            raise refused_again(request)
+        return restore(request.candidate.args_text)
+
+    @asynccontextmanager
+    async def execution(self, patience: float | None = None) -> AsyncIterator[Running]:
+        """Intent is on record inside the block; its end, or the error it raises, is on record after it."""
+        await self.outcome(patience)
+        if self._request is None:
+            yield Running(dict(self._prepared.args), self._prepared.action.name, "")
+            return
+        active = self._prepared.context.active
+        if active is None:
+            async with self._executed(self._request) as running:
+                yield running
+            return
+        await active.until_going(for_sure=True)
+        async with active.executing(), self._executed(self._request) as running:
+            yield running
+
+    @asynccontextmanager
+    async def _executed(self, request: Request) -> AsyncIterator[Running]:
+        calls, tool = self._calls, self._prepared.tool
+        if reason := await calls.judgement.objection(tool, request):
+            raise refusal(await calls.execution.withdraw(request, reason))
+        request = await calls.execution.begin(request)
+        candidate = request.candidate
+        if self._counts and self._prepared.context.active is not None:
+            await self._prepared.context.active.used(uses(candidate.assessment))
+        args = unsealed(calls.vault, request.id, restore(candidate.args_text), request.sealed)
+        running = Running(args, candidate.action.name, request.idempotency_key)
+        try:
+            yield running
+        except Exception as problem:
+            self._request = await calls.execution.fail(request, problem)
+            raise
+        except BaseException:
+            calls.execution.release(request)
+            raise
+        self._request = await calls.execution.finish(tool, request, running.result)
+
+
+def refused_again(request: Request) -> AlreadyDecided:
+    """A proposal is carried out once; a second attempt hears that it has been."""
+    return AlreadyDecided(
+        f"request {request.code} is {request.state}: it was carried out already; propose again for another",
+        request_id=request.id, code=request.code, state=str(request.state), by=request.worker, at=request.finished_at,
+    )  # fmt: skip

@@ -1,0 +1,66 @@
+"""What an agent wants to know: the question as a request, and the answer it gets."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from uuid_utils.compat import uuid7
+
+from assent.core.action import Action, Json
+from assent.core.canonical import canonical, restore
+from assent.core.request import Ask, Kind, Question, State
+from assent.core.secret_text import secret_texts
+from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
+from assent.engine.calls import Calls, claims, new_code, refusal
+from assent.engine.judgement import Context
+from assent.engine.sealing import redacted
+from assent.engine.stopping import NOTHING
+from assent.engine.tool import tool
+from assent.errors import InvalidArguments
+
+NO_GUESS: tuple[Json, ...] = ()
+
+
+def question(
+    calls: Calls,
+    context: Context,
+    text: str,
+    choices: tuple[str, ...],
+    schema: Mapping[str, Json] | None,
+    guess: tuple[Json, ...],
+    time: timedelta | None,
+    reviewers: tuple[str, ...],
+) -> Ask:
+    """The question, not yet on record. `guess` holds the declared best guess, if there is one."""
+    if context.key and not context.run:
+        context = replace(context, run=context.agent)
+    context = calls.discreet(context, ())
+    if not all(type(each) is str for each in (text, *choices)):
+        raise InvalidArguments("a question and its choices are texts")
+    if guess and secret_texts({"guess": guess[0]}):
+        raise InvalidArguments("the best guess contains what looks like a secret, and it would be stored")
+    text, options = redacted(calls.vault, text), tuple(redacted(calls.vault, list(choices)))
+    verdict = Verdict(
+        GateKind.ASK, "question", "the agent needs an answer", reviewers=reviewers,
+        ladder=Ladder(limit=time, at_end=AtEnd.PROCEED if guess else AtEnd.DENY),
+        policy_version=calls.judgement.policy.version,
+    )  # fmt: skip
+    asked = tool("question", description="", declared=NOTHING)
+    action = Action("question", {"question": text, "choices": list(options)}, context.agent)
+    assessment = calls.judgement.judged(asked, action.args, context, datetime.now(UTC))[1]
+    candidate = replace(calls.judgement.candidate(asked, action, assessment, verdict, context), says=text)
+    best = restore(canonical(guess[0])) if guess else None
+    return Ask(
+        id=str(uuid7()), code=new_code(), workspace=calls.workspace, kind=Kind.QUESTION, agent=context.agent,
+        asked_by=calls.asked_by, created_at=datetime.now(UTC), candidate=candidate, run=context.run, step=context.key,
+        question=Question(text, options, schema, best, bool(guess)), claims=claims(context),
+    )  # fmt: skip
+
+
+async def answered(calls: Calls, ask: Ask, patience: float | None) -> Any:
+    """The answer to the question, put on record; raises where there is none."""
+    request = await calls.settled(await calls.put(ask), patience)
+    if request.state is State.ANSWERED:
+        return request.answer
+    raise refusal(request)

@@ -1,0 +1,62 @@
+"""Where a run stops for a person: an action that does nothing, so everything that holds for actions holds for it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from assent.core.action import Declaration, Json, Reach
+from assent.core.canonical import canonical, restore
+from assent.core.request import Request, State
+from assent.core.verdict import GateKind, Trigger
+from assent.engine.calls import Calls
+from assent.engine.guard import CONTEXT, in_run
+from assent.engine.holding import HeldRun, StopPoint
+from assent.engine.judgement import Context
+from assent.engine.proposal import Proposal
+from assent.engine.tool import tool
+from assent.errors import Denied, OutcomeUnknown
+
+NOTHING = Declaration(True, Reach.NOTHING, False, False)
+
+
+async def stopped_at(
+    calls: Calls, fallback: Context, active: HeldRun, point: StopPoint
+) -> tuple[str, Mapping[str, Json]]:
+    """What a person said where a run stopped: the option they chose, if any, and what was shown as they left it.
+
+    A point without a gate of its own only stops where policy says so.
+    """
+    args = restore(canonical(point.args))
+    fixed = {name: {"const": value} for name, value in args.items() if name not in point.editable}
+    schema = {"type": "object", "properties": fixed}
+    stop = tool(
+        point.kind, schema=schema, schema_text=canonical(schema), says="", options=tuple(point.options),
+        declared=NOTHING,
+    )  # fmt: skip
+    fired = (Trigger(point.kind, point.why, point.gate),) if point.gate.holds else ()
+    context = replace(CONTEXT.get() or fallback, key=point.key, draft_of=point.draft_of)
+    prepared = calls.prepare(stop, args, in_run(context, active, point.kind, args), {}, fired)
+    if prepared.verdict.gate is GateKind.RUN:
+        return "", args
+    prepared = replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
+    request: Request | None = None
+    try:
+        async with active.waiting():
+            request, _ = made = await active.once_going(lambda: calls.submit(prepared, start=False))
+            if made[0].state is not State.DONE:
+                async with Proposal(calls, prepared, made[0], counts=False).execution() as running:
+                    running.result = dict(running.args)
+                return "", running.args
+    except OutcomeUnknown:
+        # Its process vanished between the decision and the next step; the decision stands.
+        request = await calls.store.request(calls.workspace, request.id) if request is not None else None
+    except Denied as denied:
+        chosen = await calls.store.request(calls.workspace, denied.request_id)
+        if chosen is not None and chosen.chosen is not None:
+            return chosen.ask.options[chosen.chosen].label, args
+        raise
+    return "", restore(request.candidate.args_text) if request is not None else args
+
+
+def _plain_template(text: str) -> str:
+    """`text` as a template that fills nothing in."""
+    return text.replace("{", "{{").replace("}", "}}")
