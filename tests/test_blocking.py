@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 import assent
 from assent.assemble import desk
+from assent.core.run import RunState
 from assent.settings import load
 
 
@@ -71,3 +73,76 @@ def test_a_denied_proposal_never_enters_its_block(gate, tmp_path):
 def test_a_question_is_asked_and_answered(gate, tmp_path):
     Decider(str(tmp_path / "a.db"), "answer")
     assert gate.ask("Which colour?", choices=["red", "blue"]) == "blue"
+
+
+def test_a_run_without_asyncio(gate, tmp_path):
+    @gate.guard(reversible=True, reach="local")
+    def move(path: str) -> str:
+        return path.upper()
+
+    @gate.guard(reversible=False)
+    def drop(path: str) -> str:
+        return path
+
+    decider = Decider(str(tmp_path / "a.db"), "approve")
+    with gate.run("Tidy up", scope={"steps": 10}) as run:
+        run.plan(["move", "drop"])
+        run.spent(0.5)
+        run.observed("disk", "quiet", trusted=True)
+        with run.phase("move") as phase:
+            phase.result = move("a")
+        run.outcome = [phase.result, run.attempt(drop, path="b")]
+    decider.join()
+    assert (run.record.state, run.record.outcome) == (RunState.FINISHED, ["A", "b"])
+    assert (run.record.steps, [step.done for step in run.record.plan]) == (2, [True, False])
+    assert run.record.goal == "Tidy up"
+
+
+def test_what_stops_a_run_without_asyncio_cannot_be_swallowed(gate, tmp_path):
+    @gate.guard(reversible=False)
+    def drop(path: str) -> str:
+        raise AssertionError("nobody decided")
+
+    def work() -> None:
+        with gate.run("Tidy up", patience=0):
+            try:
+                drop("b")
+            except BaseException:
+                return
+
+    with pytest.raises(assent.Parked):
+        work()
+
+
+def test_a_question_and_a_draft_without_asyncio(gate, tmp_path):
+    Decider(str(tmp_path / "a.db"), "answer")
+    with gate.run("Paint") as run:
+        assert run.ask("Which colour?", choices=["blue", "red"]) == "blue"
+    decider = Decider(str(tmp_path / "a.db"), "approve")
+    with gate.run("Write") as run:
+        assert run.revise("note", lambda draft: "hello") == "hello"
+    decider.join()
+
+
+def test_a_plain_function_goes_on_with_a_parked_run(gate, tmp_path):
+    did = []
+
+    @gate.guard(reversible=False)
+    def drop(path: str) -> str:
+        did.append(path)
+        return path
+
+    @gate.host("loop")
+    def resume(state, resumption):
+        return [drop(path) for path in state]
+
+    with pytest.raises(assent.Parked), gate.run("Tidy up", host="loop") as run:  # noqa: PT012
+        run.snapshot(["a"])
+        drop("a")
+    with gate.worker():
+        Decider(str(tmp_path / "a.db"), "approve").join()
+        deadline = time.monotonic() + 20
+        while (record := gate._gate.portal.run(gate._gate.store.run("default", run.record.id))).state.is_open:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert (record.state, record.outcome, did) == (RunState.FINISHED, ["a"], ["a"])

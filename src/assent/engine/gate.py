@@ -368,13 +368,16 @@ class Gate:
             yield active
 
     def host(self, name: str, *, capacity: int = 10) -> Callable[[HostFunction], HostFunction]:
-        """Registers `async def resume(state, resumption)`, which goes on with parked runs that name this host."""
+        """Registers `resume(state, resumption)`, which goes on with parked runs that name this host.
+
+        `capacity` is how many of them one worker takes on at once. A plain function runs in a thread.
+        """
 
         def register(function: HostFunction) -> HostFunction:
             if name in self._hosts:
                 raise GuardError(f"a host is called {name!r} already")
-            if not inspect.iscoroutinefunction(function):
-                raise GuardError("a host is an async function: async def resume(state, resumption)")
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise GuardError("a host is a function that returns what the run came to, not a generator")
             self._hosts[name] = Host(function, capacity)
             return function
 

@@ -1,6 +1,7 @@
 """How runs are taken up: begun, entered again, resumed by a host once a person has decided, and given up."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from assent.core.text import span
 from assent.engine.holding import CURRENT, Office
 from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
+from assent.engine.tool import resolved
 from assent.errors import GuardError, Interrupt, Parked, RunStopped, StaleRequest
 from assent.ports import View
 
@@ -58,7 +60,7 @@ class Resumption:
         return " ".join(told)
 
 
-HostFunction = Callable[[Json, Resumption], Awaitable[Json]]
+HostFunction = Callable[[Json, Resumption], Awaitable[Json] | Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,17 @@ async def resumed(office: Office, host: Host, run: Run) -> None:
     )
     try:
         async with held(office, record, 0) as active:
-            active.outcome = await host.function(restore(text) if text else None, told)
+            state = restore(text) if text else None
+            active.outcome = await resolved(await _called(host.function, state, told))
     except (Parked, RunStopped):
         return
+
+
+async def _called(function: HostFunction, state: Json, told: Resumption) -> Any:
+    """What the function gave: a plain one blocks a thread of its own, and guarded calls in it belong to the run."""
+    if inspect.iscoroutinefunction(function):
+        return await function(state, told)
+    return await asyncio.to_thread(function, state, told)
 
 
 async def lapsed(office: Office) -> None:

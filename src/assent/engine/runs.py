@@ -3,7 +3,7 @@
 Each is a stop point: an action that does nothing, so that everything that holds for actions holds for it.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -167,7 +167,7 @@ class ActiveRun(HeldRun):
             answers[missing.what] = str(await self.ask(missing.question + offered, why=why))
         return answers
 
-    async def attempt(self, call: Callable[..., Awaitable[Any]], /, *, done: Json = None, **args: Any) -> Any:
+    async def attempt(self, call: Callable[..., Any], /, *, done: Json = None, **args: Any) -> Any:
         """What `call(**args)` returned. Where it fails, a person says: again, again with changes, skip, or abort.
 
         They see the error and what was `done` already. A skipped step gives `None`; aborting stops the run.
@@ -175,7 +175,7 @@ class ActiveRun(HeldRun):
         name = getattr(call, "name", getattr(call, "__name__", "step"))
         while True:
             try:
-                return await call(**args)
+                return await (call.acall(**args) if isinstance(call, Guarded) else resolved(call(**args)))
             except Denied:
                 raise
             except Exception as problem:

@@ -1,16 +1,15 @@
-"""The one synchronous face: a gate's waiting methods for code without asyncio.
-
-Guarded synchronous functions need none of this: they block by themselves.
-"""
+"""A gate whose waiting methods block the calling thread."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from assent.blocking.run import BlockingRun, entered, left
 from assent.core.action import Json
 from assent.core.request import Request
 from assent.engine.gate import Gate
+from assent.engine.holding import CURRENT
 from assent.engine.proposal import Proposal, Running
 
 
@@ -34,13 +33,13 @@ class BlockingProposal:
         """Intent is on record inside the block, its end after it; see `Proposal.execution`."""
         run = self._gate.portal.run
         scope = self._proposal.execution(patience)
-        running = run(scope.__aenter__())
+        running = run(entered(scope))
         try:
             yield running
         except BaseException as problem:
-            run(scope.__aexit__(type(problem), problem, problem.__traceback__))
+            run(left(scope, problem))
             raise
-        run(scope.__aexit__(None, None, None))
+        run(left(scope, None))
 
 
 class BlockingGate:
@@ -48,6 +47,7 @@ class BlockingGate:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self.guard, self.context, self.host = gate.guard, gate.context, gate.host
 
     def propose(self, action: str, args: Mapping[str, Json], **described: Any) -> BlockingProposal:
         """A call that is no function, judged and put on record; see `Gate.propose`."""
@@ -56,6 +56,22 @@ class BlockingGate:
     def ask(self, question: str, *, time: timedelta | None = timedelta(hours=1), **described: Any) -> Any:
         """The answer of a person; see `Gate.ask`."""
         return self._gate.portal.run(self._gate.ask(question, time=time, **described))
+
+    @contextmanager
+    def run(self, goal: str, **described: Any) -> Iterator[BlockingRun]:
+        """A run: every guarded call inside belongs to it; see `Gate.run`."""
+        wait, scope, before = self._gate.portal.run, self._gate.run(goal, **described), CURRENT.get()
+        active = wait(entered(scope))
+        CURRENT.set(active)
+        try:
+            yield BlockingRun(active)
+        except BaseException as problem:
+            if not wait(left(scope, problem)):
+                raise
+        else:
+            wait(left(scope, None))
+        finally:
+            CURRENT.set(before)
 
     def outcome(self, request_id: str, patience: float | None = 0) -> Request:
         """The request as it is now, or once it is decided within `patience`."""
