@@ -94,7 +94,7 @@ async def begin() -> None:
     for number in range(120):
         file = FILES / f"{number:03}.tmp"
         file.write_text("x" * 100)
-        os.utime(file, (time.time() - (number + 30) * DAY,) * 2)
+        os.utime(file, (time.time() - (number + 30.5) * DAY,) * 2)
     async with gate.run("Tidy up temporary files", original="just a small cleanup", host="cleanup") as run:
         state = {"found": await find_files("*.tmp")}
         run.snapshot(state)
