@@ -37,7 +37,7 @@ def test_a_run_is_listed_and_shown_with_its_steps(parked: str, assent: Assent) -
     out = assent("runs").out
     assert all(text in out for text in ("parked", parked, "Tidy up"))
     shown = assent("run", "show", parked[:5]).out
-    for text in ("a small cleanup", "1 files", "· look", "Delete 2 files", "hard (scope): pending"):
+    for text in ("a small cleanup", "1 files", "· look", "Delete 2 files", "hard gate: scope", "has waited for"):
         assert text in shown, text
     told = assent("run", "show", parked, "--json").json
     assert (told["run"]["state"], told["steps"][0]["triggers"]) == ("parked", ["scope"])

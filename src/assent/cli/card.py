@@ -10,8 +10,10 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
+from assent.cli.background import Background, Ways, first_parts, last_parts
 from assent.cli.fields import Folding, differences, fields, shown
 from assent.cli.print import block, console, grid, inert, mark_of, risk_mark, section
+from assent.cli.told import Sections
 from assent.core.action import Json
 from assent.core.briefing import Briefing, OptionLine
 from assent.core.decision import Vote
@@ -21,20 +23,32 @@ from assent.core.text import span
 _DASHED = Box("╭╌┬╮\n╎ ╎╎\n├╌┼┤\n╎ ╎╎\n├╌┼┤\n├╌┼┤\n╎ ╎╎\n╰╌┴╯\n")
 
 
-def print_card(card: Briefing, now: datetime, *, whole: bool, hint: str = "") -> None:
-    """The card is on standard output; `hint` is what the reader may do."""
-    block(draw(card, now, whole=whole))
+def print_card(
+    card: Briefing,
+    now: datetime,
+    *,
+    whole: bool,
+    hint: str = "",
+    about: Background | None = None,
+    history: bool = False,
+) -> None:
+    """The card is on standard output, with what is known beyond it; `hint` is what the reader may do."""
+    block(draw(card, now, whole=whole, about=about, history=history))
     if hint:
         console().print(Text("\n").append_text(inert(hint, "dim")), soft_wrap=True)
 
 
-def draw(card: Briefing, now: datetime, *, whole: bool) -> RenderableType:
+def draw(
+    card: Briefing, now: datetime, *, whole: bool, about: Background | None = None, history: bool = False
+) -> RenderableType:
     """The card. Without `whole`, long values are folded."""
     folding = Folding(whole, f"assent show {card.code} --full")
-    parts: list[RenderableType] = [*_head(card, now)]
+    parts: list[RenderableType] = [*_head(card, now, about)]
     if card.why:
         sentences = (sentence[:1].upper() + sentence[1:] for sentence in card.why)
         parts.append(section("Why you are asked", grid((Text("-"), inert(sentence)) for sentence in sentences)))
+    if about is not None:
+        parts.append(Sections(first_parts(about, now, _ways(card, about), whole=whole, history=history)))
     if card.question is not None:
         parts.append(section("The question", _question(card, folding)))
     if card.options:
@@ -46,6 +60,8 @@ def draw(card: Briefing, now: datetime, *, whole: bool) -> RenderableType:
         parts.append(section("Exactly this runs", *what, _digest(card, folding)))
     if card.differences:
         parts.append(section("Changed since it was asked", differences(card.differences, folding)))
+    if about is not None:
+        parts.append(Sections(last_parts(about, now, whole=whole)))
     if card.claims:
         parts += [Text(), _claims(card, folding)]
     parts += _people(card, now)
@@ -78,12 +94,13 @@ def document(card: Briefing) -> dict[str, Json]:
     return made
 
 
-def _head(card: Briefing, now: datetime) -> list[RenderableType]:
+def _head(card: Briefing, now: datetime, known: Background | None) -> list[RenderableType]:
     about = [f"request {card.code}", card.agent, f"asked {span(now - card.asked_at)} ago"]
     if card.asked_by:
         about.append(f"for {card.asked_by}")
     if card.run:
-        about.append(f"run {short_run(card.run)}")
+        run = known.run if known is not None else None
+        about.append(f"run {run.code if run is not None else short_run(card.run)}")
     about.append(str(card.state) if card.state is not State.PENDING else f"{card.gate} gate")
     head = grid([(mark_of(card), inert(" · ".join(about)))])
     parts: list[RenderableType] = [head, Padding(inert(card.title, "bold"), (0, 0, 0, 2))]
@@ -96,6 +113,19 @@ def _head(card: Briefing, now: datetime) -> list[RenderableType]:
     parts.append(Padding(facts, (0, 0, 0, 2)))
     parts += [Padding(inert(f"! {warning}", "bold yellow"), (0, 0, 0, 2)) for warning in card.warnings]
     return parts
+
+
+def _ways(card: Briefing, about: Background) -> Ways:
+    """How each choice is made with commands."""
+    code, run = card.code, about.run.code if about.run is not None else ""
+    return Ways(
+        approve=f"assent approve {code}",
+        send_back=f'assent revise {code} "…"',
+        pause=f"assent pause {run}",
+        go=f"assent go {run}",
+        deny=f"assent deny {code}",
+        stop=f"assent deny {code} --stop",
+    )
 
 
 def _question(card: Briefing, folding: Folding) -> RenderableType:

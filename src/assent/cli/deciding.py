@@ -7,6 +7,7 @@ import typer
 
 from assent.assemble import Desk
 from assent.cli import asking, changing
+from assent.cli.background import background, background_document
 from assent.cli.card import document, print_card
 from assent.cli.plain import print_json
 from assent.cli.print import banner
@@ -15,6 +16,7 @@ from assent.cli.session import SURFACE, AsJson, at_desk
 from assent.core.action import Risk
 from assent.core.briefing import brief
 from assent.core.request import Kind, State
+from assent.engine.chronicle import Chronicle
 from assent.engine.inbox import WAITING
 from assent.ports import Filter
 
@@ -70,6 +72,7 @@ def show(
     ctx: typer.Context,
     request_id: Id,
     full: Annotated[bool, typer.Option("--full", help="Nothing folded.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Every draft, and what was said of each.")] = False,
     seen: Annotated[bool, typer.Option("--seen", help="With --json: the caller shows it to you now.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,11 +86,13 @@ def show(
         now = await desk.store.now()
         card = brief(request, now)
         person, why_not = standing(desk, request)
+        about = await background(Chronicle(desk.store, desk.settings.workspace), request)
         if as_json:
-            print_json(request_document(desk, card, you=person.name if person else "", why_not=why_not))
+            you, beyond = person.name if person else "", background_document(about)
+            print_json(request_document(desk, card, you=you, why_not=why_not, background=beyond))
         else:
             banner(desk.judgement.policy)
-            print_card(card, now, whole=full, hint=hint(card, why_not))
+            print_card(card, now, whole=full, hint=hint(card, why_not), about=about, history=history)
         at_a_terminal = any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
         if person is not None and not why_not and (seen if as_json else at_a_terminal):
             await desk.inbox.seen(person, request.id)

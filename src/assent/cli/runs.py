@@ -1,6 +1,5 @@
 """Commands for runs: what agents work on, how far they came, and stopping, pausing and continuing them."""
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -8,12 +7,15 @@ from rich.text import Text
 
 from assent.assemble import Desk
 from assent.cli.plain import print_json
-from assent.cli.print import banner, block, grid, inert, listing, say, section
+from assent.cli.print import banner, block, say
+from assent.cli.run_documents import run_document, tree_document
+from assent.cli.run_list import nothing_runs, runs_table
 from assent.cli.session import AsJson, at_desk
+from assent.cli.timeline import timeline
+from assent.cli.told import Sections
 from assent.core.action import Json
-from assent.core.request import Request
 from assent.core.run import Run, RunState
-from assent.core.text import span
+from assent.engine.chronicle import MOST_STEPS, Chronicle
 from assent.engine.oversight import Oversight
 from assent.errors import InvalidArguments
 from assent.ports import RunFilter
@@ -33,6 +35,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Every run there is.")]
 def runs(
     ctx: typer.Context,
     state: Annotated[list[str] | None, typer.Option("--state", help="In this state; `all` is every one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
     agent: Annotated[str, typer.Option("--agent", help="Of this agent.", metavar="NAME")] = "",
     after: Annotated[str, typer.Option("--after", help="Where the page before ended.", metavar="ID")] = "",
     limit: Annotated[int, typer.Option("--limit", help="At most so many.", min=1, max=500)] = 50,
@@ -40,55 +43,53 @@ def runs(
 ) -> None:
     """List what agents work on, newest first.
 
+    Only those that are not over yet; --all lists every one.
+
     Example: assent runs --agent cleanup
     """
 
     async def work(desk: Desk) -> None:
         over = Oversight(desk.store, desk.settings.workspace)
-        wanted = RunFilter(states=_states(state), agent=agent)
-        found = await over.page(wanted, after=after, limit=limit)
-        following = found[-1].id if len(found) == limit else ""
+        states = () if everything else _states(state)
+        found = await over.page(RunFilter(states=states, agent=agent), after=after, limit=limit + 1)
+        following = found[limit - 1].id if len(found) > limit else ""
+        found = found[:limit]
         if as_json:
             return print_json({"runs": [document(run) for run in found], "next": following})
         banner(desk.judgement.policy)
-        now = await desk.store.now()
         if not found:
-            return say("no run is under way" if not state else "no run fits")
-        rows = [
-            (
-                Text(str(run.state), style=_STYLES.get(run.state, "")),
-                Text(run.code, style="bold"),
-                inert(run.goal),
-                inert(run.agent),
-                Text(f"{run.steps}"),
-                Text(f"{span(now - run.created_at)} ago"),
-                inert(_waits(run, now)),
-            )
-            for run in found
-        ]
-        listing(("STATE", "RUN", "GOAL", "AGENT", "STEPS", "BEGAN", "WAITS"), rows, flexible=2, narrow=(3, 6))
+            return nothing_runs(narrowed=bool(state or agent or after), every=not states)
+        waiting = await Chronicle(desk.store, desk.settings.workspace).waiting()
+        runs_table(found, waiting, await desk.store.now())
         return say(f"more: --after {following}", style="dim") if following else None
 
     at_desk(ctx, work)
 
 
 @one.command()
-def show(ctx: typer.Context, run_id: RunId, as_json: AsJson = False) -> None:
+def show(
+    ctx: typer.Context,
+    run_id: RunId,
+    full: Annotated[bool, typer.Option("--full", help="Nothing shortened.")] = False,
+    limit: Annotated[int, typer.Option("--limit", help="So many of the last steps of each run.", min=1)] = MOST_STEPS,
+    as_json: AsJson = False,
+) -> None:
     """Show one run: what it was asked for, what it may do, and every step so far.
+
+    Runs that worked for it stand where they began, indented, with their own steps.
 
     Example: assent run show 7k
     """
 
     async def work(desk: Desk) -> None:
-        over = Oversight(desk.store, desk.settings.workspace)
-        run = await over.find(run_id)
-        steps, children = await over.steps(run), await over.children(run)
+        story = Chronicle(desk.store, desk.settings.workspace)
+        run = await Oversight(desk.store, desk.settings.workspace).find(run_id)
+        tree = await story.tree(run, most=limit)
         if as_json:
-            timeline = [_step_document(request) for request in steps]
-            others = [document(child) for child in children]
-            return print_json({"run": document(run), "steps": timeline, "children": others})
+            return print_json({"run": document(run), **tree_document(tree)})
         banner(desk.judgement.policy)
-        return _print_run(run, steps, children, await desk.store.now())
+        parent = await story.run(run.parent) if run.parent else None
+        return block(Sections(timeline(tree, parent, await desk.store.now(), whole=full), alone=True))
 
     at_desk(ctx, work)
 
@@ -197,93 +198,7 @@ def _each(
 
 def document(run: Run) -> dict[str, Json]:
     """A run for scripts."""
-    return {
-        "id": run.id, "code": run.code, "state": str(run.state), "agent": run.agent, "goal": run.goal,
-        "original": run.original, "asked_by": run.asked_by, "host": run.host, "key": run.key, "parent": run.parent,
-        "scope": {
-            "actions": list(run.scope.actions), "recipients": list(run.scope.recipients),
-            "paths": list(run.scope.paths), "limits": {name: str(most) for name, most in run.scope.limits.items()},
-        },
-        "used": {name: str(amount) for name, amount in run.used.items()},
-        "steps": run.steps, "spend": str(run.spend), "waits": list(run.waits), "worker": run.worker,
-        "plan": [{"says": step.says, "done": step.done} for step in run.plan],
-        "began": run.created_at, "changed": run.changed_at, "by": run.by, "reason": run.reason,
-        "outcome": run.outcome, "error": run.error,
-    }  # fmt: skip
-
-
-def _step_document(request: Request) -> dict[str, Json]:
-    return {
-        "code": request.code, "id": request.id, "says": request.candidate.says,
-        "action": request.candidate.action.name, "risk": str(request.candidate.assessment.risk),
-        "gate": str(request.candidate.verdict.gate), "rule": request.candidate.verdict.rule,
-        "triggers": [trigger.name for trigger in request.candidate.verdict.triggers], "state": str(request.state),
-        "decided_by": request.decided_by, "word": request.word, "reason": request.reason,
-        "cost": request.candidate.action.cost, "asked": request.ask.created_at, "decided": request.decided_at,
-        "finished": request.finished_at,
-    }  # fmt: skip
-
-
-def _print_run(run: Run, steps: tuple[Request, ...], children: tuple[Run, ...], now: datetime) -> None:
-    head = Text(f"{run.state}", style=_STYLES.get(run.state, "bold"))
-    head.append_text(inert(f"  run {run.code} · {run.agent} · began {span(now - run.created_at)} ago", "default"))
-    block(head)
-    facts = [("goal", inert(run.goal))]
-    if run.original:
-        facts.append(("asked for", inert(f"“{run.original}”")))
-    if not run.scope.is_empty:
-        facts.append(("may", inert(_scope(run))))
-    facts.append(("so far", Text(f"{run.steps} steps, {run.spend:f} spent")))
-    if run.state in (RunState.RUNNING, RunState.PARKED) and (waits := _waits(run, now)):
-        facts.append(("waits", inert(waits)))
-    if run.by or run.reason:
-        facts.append((str(run.state), inert(f"by {run.by}{f': {run.reason}' if run.reason else ''}")))
-    if run.error:
-        facts.append(("error", inert(run.error)))
-    block(grid([(Text(name, style="dim"), value) for name, value in facts]))
-    if run.plan:
-        block(section("Plan", *(inert(f"{'✓' if step.done else '·'} {step.says}") for step in run.plan)))
-    if steps:
-        say()
-        rows = [
-            (
-                Text(f"{request.ask.created_at.astimezone():%H:%M:%S}", style="dim"),
-                Text(str(request.candidate.assessment.risk)),
-                Text(request.code, style="bold"),
-                inert(request.candidate.says),
-                inert(_how(request)),
-            )
-            for request in steps
-        ]
-        listing(("AT", "RISK", "CODE", "STEP", "HOW IT WENT"), rows, flexible=3, narrow=(4,))
-    for child in children:
-        say("worked for it: ", Text(child.code, style="bold"), f"  {child.goal} ({child.state})")
-
-
-def _how(request: Request) -> str:
-    decided = ""
-    if request.decided_by or request.word == "silence":
-        decided = f", {request.word or 'decided'} by {request.decided_by or 'silence'}"
-        if request.decided_at is not None:
-            decided += f" after {span(request.decided_at - request.ask.created_at)}"
-    fired = ", ".join(trigger.name for trigger in request.candidate.verdict.triggers)
-    why = f" ({fired})" if fired and request.candidate.verdict.gate.holds else ""
-    return f"{request.candidate.verdict.gate}{why}: {request.state}{decided}"
-
-
-def _scope(run: Run) -> str:
-    scope = run.scope
-    parts = [*scope.actions]
-    for name, most in scope.limits.items():
-        used = run.used.get(name)
-        parts.append(f"{most:f} {name}" + (f" ({used:f} used)" if used else ""))
-    return ", ".join([*parts, *scope.recipients, *scope.paths])
-
-
-def _waits(run: Run, now: datetime) -> str:
-    if run.state is RunState.PARKED and run.parked_at is not None:
-        return f"{span(now - run.parked_at)}" + ("" if run.waits else ", for a worker")
-    return ""
+    return run_document(run)
 
 
 def _states(names: list[str] | None) -> tuple[RunState, ...]:
@@ -298,14 +213,6 @@ def _states(names: list[str] | None) -> tuple[RunState, ...]:
     return tuple(known[name] for name in names)
 
 
-_STYLES = {
-    RunState.RUNNING: "green",
-    RunState.PARKED: "yellow",
-    RunState.PAUSED: "bold yellow",
-    RunState.ORPHANED: "red",
-    RunState.STOPPING: "red",
-    RunState.FAILED: "red",
-}
 _TOLD = {
     RunState.STOPPING: "stopping; it notices at its next gate",
     RunState.STOPPED: "stopped",
