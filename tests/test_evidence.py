@@ -11,7 +11,18 @@ from tests.evidence.history import complaints
 from tests.evidence.outcome import Control, Outcome
 
 ROOT = Path(__file__).parent.parent
-SUITES = ("crash-sqlite", "crash-postgres", "deciders", "fence", "postgres-restart", "disk-full", "life")
+SUITES = (
+    "crash-sqlite",
+    "crash-postgres",
+    "crash-runs",
+    "fence-runs",
+    "parked",
+    "deciders",
+    "fence",
+    "postgres-restart",
+    "disk-full",
+    "life",
+)
 """All but `tamper`, whose sample `test_tamper.py` runs."""
 
 

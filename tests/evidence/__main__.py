@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.evidence import crash, deciders, disk, fence, life, restart, runs, tampering
+from tests.evidence import crash, deciders, disk, fence, fence_runs, life, parked, restart, runs, tampering
 from tests.evidence.outcome import Outcome
 from tests.evidence.processes import end_all, warmed
 from tests.evidence.world import warm
@@ -59,6 +59,16 @@ def _runs(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     return runs.run(seed, replace(size, kills=scaled(size.kills, scale)), progress)
 
 
+def _fence_runs(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = fence_runs.SAMPLE if sample else fence_runs.FULL
+    return fence_runs.run(seed, replace(size, trials=scaled(size.trials, scale)), progress)
+
+
+def _parked(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = parked.SAMPLE if sample else parked.FULL
+    return parked.run(seed, replace(size, many=scaled(size.many, scale)), progress)
+
+
 def _life(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     plants = life.PLANTED[1:2] if sample else life.PLANTED
     return life.run(seed, scaled(STEPS[sample], scale), progress, plants)
@@ -72,6 +82,8 @@ SUITES: dict[str, Suite] = {
     "crash-sqlite": _crash("sqlite"),
     "crash-postgres": _crash("postgres"),
     "crash-runs": _runs,
+    "fence-runs": _fence_runs,
+    "parked": _parked,
     "deciders": _deciders,
     "fence": _fence,
     "postgres-restart": _restart,
