@@ -66,7 +66,7 @@ def _fence_runs(seed: int, scale: float, sample: bool, progress: Progress) -> Ou
 
 def _parked(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     size = parked.SAMPLE if sample else parked.FULL
-    return parked.run(seed, replace(size, many=scaled(size.many, scale)), progress)
+    return parked.run(seed, replace(size, many=max(2 * size.few, scaled(size.many, scale))), progress)
 
 
 def _life(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:

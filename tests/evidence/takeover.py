@@ -20,7 +20,7 @@ import assent
 from assent.assemble import desk
 from assent.core.request import Request
 from assent.core.run import RunState
-from assent.errors import AssentError, RunStopped, StoreBusy
+from assent.errors import AssentError, StoreBusy
 from assent.ports import Filter
 from assent.settings import load
 from tests.evidence.history import complaints
@@ -175,9 +175,14 @@ def stopped_one(place: Place, trial: Plan, go: Path, say: Say) -> None:
 
 def other_one(place: Place, trial: Plan, go: Path, say: Say) -> None:
     """Takes the run up once the lease is over, and works on it until it has ended."""
-    it = Worker(place, trial, say, OTHER, "host" if trial.stays else "", go)
+    it: Worker | None = None
+    while it is None:
+        try:
+            it = Worker(place, trial, say, OTHER, "host" if trial.stays else "", go)
+        except StoreBusy as busy:
+            say("blocked", why=str(busy))
 
-    async def main() -> None:
+    async def main(it: Worker) -> None:
         store = it.gate.store
         run = await store.run_by_key("default", AGENT, trial.run)
         approving = asyncio.create_task(it.approve())
@@ -198,8 +203,7 @@ def other_one(place: Place, trial: Plan, go: Path, say: Say) -> None:
         requests = (await store.requests("default", Filter(run=run.id), limit=10)).requests
         say("ended", state=str(record.state), error=record.error, steps=_states(requests))
 
-    with suppress(RunStopped):
-        asyncio.run(main())
+    asyncio.run(main(it))
 
 
 def _states(requests: tuple[Request, ...]) -> dict[str, str]:
