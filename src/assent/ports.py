@@ -10,6 +10,7 @@ from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
+from assent.core.switch import Switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ class RunFilter:
     parent: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """How much an agent asks of people: what waits of its requests, and what it asked since some moment."""
+
+    pending: int
+    recent: int
+
+
 class Store(Protocol):
     """State, entries and wake-ups, committed together. Methods may be awaited on any event loop."""
 
@@ -131,7 +140,8 @@ class Store(Protocol):
 
         `step` sees the request (or `None`), the named grants and the run as they are inside the transaction. An
         exception it raises rolls back this change alone and reaches the caller. Inserting a request whose
-        (workspace, run, step) exists already, with both run and step non-empty, raises `DuplicateStep`.
+        (workspace, run, step) exists already, with both run and step non-empty, raises `DuplicateStep`; so does
+        one without either whose agent and user already wait for a decision on exactly the same.
         A run that is parked on requests names them in `awaiting`: whoever decides one of them meanwhile waits
         for this commit, and then wakes the run.
         `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
@@ -198,6 +208,14 @@ class Store(Protocol):
         """Runs whose process did not show in time that it lives."""
         ...
 
+    async def switches(self, workspace: str) -> tuple[Switch, ...]:
+        """How every stop switch was last set."""
+        ...
+
+    async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
+        """What waits of this agent's requests and what people were asked on its behalf since then; up to `most`."""
+        ...
+
     async def policy(self, workspace: str) -> StoredPolicy | None:
         """The active policy document."""
         ...
@@ -253,7 +271,7 @@ class Store(Protocol):
         """`notice` is called from any thread after commits, here or elsewhere, with request ids and versions.
 
         `None` instead of ids means: something may have changed, look again. Returns how to stop watching.
-        Ids that are not requests (a policy, a grant) are passed as `policy:` and `grant:` keys.
+        Ids that are not requests (a policy, a grant, a run, a switch) are passed as `policy:`, `grant:` … keys.
         """
         ...
 

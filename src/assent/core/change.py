@@ -9,6 +9,7 @@ from assent.core.copies import replace
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run
+from assent.core.switch import Switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Change:
     new_run: bool = False
     snapshot: str | None = None
     """The parked state of the run, as JSON; `None` leaves what is there."""
+    switch: Switch | None = None
 
     def also(self, *entries: Entry) -> "Change":
         """This change with more entries."""

@@ -23,7 +23,8 @@ from assent.core.decision import Candidate
 from assent.core.grant import Grant
 from assent.core.request import OPEN, Ask, Executor, Option, Request, State
 from assent.core.run import Run, RunState
-from assent.errors import AssentError, InvalidArguments, StoreError
+from assent.core.switch import Switch
+from assent.errors import AssentError, Conflict, InvalidArguments, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,7 @@ _MOVING = _Shape(Request, "ask", candidate=Candidate | None)
 _CANDIDATE_AT = _MOVING.names.index("candidate")
 _GRANT = _Shape(Grant)
 _RUN = _Shape(Run)
+_SWITCH = _Shape(Switch)
 _encode = msgspec.json.Encoder().encode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
@@ -248,6 +250,27 @@ def moving_columns(request: Request, when: When) -> Row:
     }
 
 
+def step_of(ask: Ask) -> str:
+    """What stands for the step of a request that names none: in a run itself, outside of one what is asked for.
+
+    So the same thing is not asked twice at once by the same agent for the same user.
+    """
+    if ask.run:
+        return f"{_ESCAPED}{ask.id}"
+    same = hashlib.sha256(
+        f"{ask.asked_by}\0{ask.kind.value}\0{ask.candidate.content_digest}".encode("utf-8", "replace")
+    )
+    return f"{_ESCAPED}={same.hexdigest()}"
+
+
+def asked_already(request: Request) -> Conflict:
+    """Why a request cannot wait for a decision again: another one waits for exactly the same."""
+    return Conflict(
+        f"another request waits for exactly what {request.code} asks for; decide that one",
+        request_id=request.id, code=request.code, state=str(request.state),
+    )  # fmt: skip
+
+
 def all_columns(request: Request, when: When) -> Row:
     """The columns that an insert writes, the ask's among them."""
     ask = request.ask
@@ -255,8 +278,7 @@ def all_columns(request: Request, when: When) -> Row:
     row["kind"] = ask.kind.value
     row["agent"] = column(ask.agent)
     row["run"] = column(ask.run)
-    # Unique within a run; a request without a step of its own stands for itself.
-    row["step"] = column(ask.step) if ask.step else f"{_ESCAPED}{ask.id}"
+    row["step"] = column(ask.step) if ask.run and ask.step else step_of(ask)
     row["code"] = column(ask.code)
     row["executor"] = ask.executor.value
     row["title"] = ask_title(ask)
@@ -317,6 +339,30 @@ def read_run(text: str, key: str) -> Run:
         return Run(*_RUN.read(text))
     except _DAMAGE as error:
         raise _damaged("run", key, error) from None
+
+
+def switch_columns(switch: Switch) -> Row:
+    """A switch as a row."""
+    return {
+        "workspace": switch.workspace,
+        "agent": column(switch.agent),
+        "version": switch.version,
+        "body": _written(_SWITCH.stand_in(switch)),
+    }
+
+
+def read_switch(text: str, key: str) -> Switch:
+    """The switch that `switch_columns` wrote."""
+    try:
+        return Switch(*_SWITCH.read(text))
+    except _DAMAGE as error:
+        raise _damaged("switch", key, error) from None
+
+
+def since_id(at: datetime) -> str:
+    """Below every id that was made at `at` or later: ids begin with their time."""
+    stamp = f"{max(0, micros(at) // 1000):012x}"
+    return f"{stamp[:8]}-{stamp[8:]}"
 
 
 def entry_columns(entry: Entry, when: When) -> Row:

@@ -9,10 +9,11 @@ from assent.testing.store_contract_log import Log
 from assent.testing.store_contract_place import StorePlace
 from assent.testing.store_contract_requests import Requests
 from assent.testing.store_contract_runs import Runs
+from assent.testing.store_contract_switches import Switches
 from assent.testing.store_contract_use import Use
 
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Requests, Lists, Log, Use, Runs, StorePlace):
+class StoreContract(Requests, Lists, Log, Use, Runs, Switches, StorePlace):
     """All of it."""

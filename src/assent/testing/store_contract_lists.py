@@ -167,7 +167,7 @@ class Lists:
         assert await store.find(WORKSPACE, "K00007") == (made[7],)
         assert await store.find(WORKSPACE, "K0001") == tuple(made[19:9:-1])
         assert await store.find(WORKSPACE, made[7].id) == (made[7],)
-        assert await store.find(WORKSPACE, made[7].id[:12]) == (made[7],)
+        assert await store.find(WORKSPACE, made[7].id[:13]) == (made[7],)
         assert len(await store.find(WORKSPACE, "K", limit=3)) == 3
         for nothing in ("K00007x", "%", "_", "k00007", "\U0010ffff", "\0"):
             assert await store.find(WORKSPACE, nothing) == ()

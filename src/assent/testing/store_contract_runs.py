@@ -218,7 +218,7 @@ class Runs(StorePlace):
             found: list[int] = []
             after = ""
             while page := await store.runs(WORKSPACE, wanted, after=after, limit=4):
-                found += [int(run.id[:12], 16) for run in page]
+                found += [int(run.id[:13].replace("-", ""), 16) for run in page]
                 after = page[-1].id
             return found
 

@@ -22,7 +22,8 @@ WORKSPACE = "main"
 
 def identifier(number: int) -> str:
     """An id that sorts by `number`, as a uuid7 sorts by time."""
-    return f"{number:012x}-0000-7000-8000-000000000000"
+    time = f"{number:012x}"
+    return f"{time[:8]}-{time[8:]}-7000-8000-000000000000"
 
 
 def candidate(
@@ -48,7 +49,8 @@ def candidate(
 
 
 def asked(number: int, *, workspace: str = WORKSPACE, shown: Candidate | None = None, **more: Any) -> Ask:
-    """The ask of request `number`."""
+    """The ask of request `number`, for something that no other number asks for."""
+    shown = candidate() if shown is None else shown
     given: dict[str, Any] = {
         "id": identifier(number),
         "code": f"K{number:05d}",
@@ -57,7 +59,7 @@ def asked(number: int, *, workspace: str = WORKSPACE, shown: Candidate | None = 
         "agent": "cleanup",
         "asked_by": "alice",
         "created_at": LONG_AGO + timedelta(seconds=number),
-        "candidate": candidate() if shown is None else shown,
+        "candidate": replace(shown, content_digest=digest(shown.content_digest, str(number))),
     }
     return Ask(**{**given, **more})
 

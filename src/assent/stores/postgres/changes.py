@@ -138,17 +138,26 @@ class Changes:
         request = attempt.made.request
         assert request is not None  # noqa: S101  only requests have ids and steps of their own
         ask = request.ask
-        key = {"workspace": attempt.workspace, "run": rows.column(ask.run), "step": rows.column(ask.step)}
-        found = await self._hands.submit(lambda link: link.fetch(SQL["by_step"], key)).future if ask.step else []
+        if not attempt.made.new:
+            return rows.asked_already(request)
+        name, key = (
+            "by_step",
+            {"workspace": attempt.workspace, "run": rows.column(ask.run), "step": rows.column(ask.step)},
+        )
+        if not ask.run and not ask.step:
+            name, key = "by_content", {"workspace": attempt.workspace, "agent": rows.column(ask.agent)}
+            key["step"] = rows.step_of(ask)
+        found = await self._hands.submit(lambda link: link.fetch(SQL[name], key)).future
         if not found:
             return Conflict(
-                f"there is a request with the id {ask.id} already; propose again",
+                f"there is a request with the id {ask.id} already, or the one that asked for the same was decided just "
+                "now; propose again",
                 request_id=ask.id, code=ask.code, state=str(request.state),
             )  # fmt: skip
         text, body, other = found[0]
         first = rows.read_request(rows.read_ask(text, other), body)
         return DuplicateStep(
-            f"this step of this run has request {first.code} already; wait for that one",
+            f"request {first.code} asks for this already; wait for that one",
             request_id=first.id, code=first.code, state=str(first.state),
         )  # fmt: skip
 
@@ -170,7 +179,7 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
         if trusted:
             return None
         raise Outdated
-    if change.grants or change.run is not None:
+    if change.grants or change.run is not None or change.switch is not None:
         raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change

@@ -141,6 +141,7 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     write = change_write(attempt.workspace, change)
     _put_grants(connection, attempt.workspace, change.grants)
     _put_run(connection, attempt.workspace, change)
+    _put_switch(connection, change)
     (((effect,), _),) = connection.execute(SQL["commit"], changes_text(write), prepare=True).fetchall()
     if not effect:
         raise stale(change.request)
@@ -193,6 +194,16 @@ def _put_run(connection: Connection, workspace: str, change: Change) -> None:
     if change.snapshot is not None:
         connection.execute(SQL["put_snapshot"], {**key, "text": change.snapshot}, prepare=True)
     connection.execute(SQL["notify"], {"notice": f"{workspace} run:{run.id} {run.version}"}, prepare=True)
+
+
+def _put_switch(connection: Connection, change: Change) -> None:
+    switch = change.switch
+    if switch is None:
+        return
+    if connection.execute(SQL["put_switch"], rows.switch_columns(switch), prepare=True).rowcount != 1:
+        raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
+    notice = {"notice": f"{switch.workspace} switch:set {switch.version}"}
+    connection.execute(SQL["notify"], notice, prepare=True)
 
 
 def _put_grants(connection: Connection, workspace: str, grants: Sequence[Grant]) -> None:

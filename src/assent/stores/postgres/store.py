@@ -17,8 +17,9 @@ from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run
+from assent.core.switch import Switch
 from assent.errors import StoreError
-from assent.ports import Filter, Logged, Page, RunFilter, Signed, Step, StoredPolicy
+from assent.ports import Filter, Logged, Page, Pressure, RunFilter, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
@@ -219,6 +220,14 @@ class PostgresStore:
 
     async def overdue_runs(self, workspace: str, limit: int = 100) -> tuple[Run, ...]:
         return await self._runs("overdue_runs", {"workspace": workspace, "limit": limit})
+
+    async def switches(self, workspace: str) -> tuple[Switch, ...]:
+        found = await self._fetch("switches", {"workspace": workspace})
+        return tuple(rows.read_switch(text, key) for text, key in found)
+
+    async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
+        values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}
+        return Pressure(*(await self._fetch("pressure", values))[0])
 
     async def policy(self, workspace: str) -> StoredPolicy | None:
         found = await self.policies(workspace, 1)

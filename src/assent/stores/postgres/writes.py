@@ -88,4 +88,6 @@ def news_of(change: Change) -> dict[str, int]:
         news[change.request.id] = change.request.version
     if change.run is not None:
         news[f"run:{change.run.id}"] = change.run.version
+    if change.switch is not None:
+        news["switch:set"] = change.switch.version
     return news

@@ -12,6 +12,7 @@ from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run, RunState
+from assent.core.switch import Switch
 from assent.errors import Conflict, DuplicateStep, StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
@@ -97,6 +98,8 @@ class Transaction:
             if change.run.workspace != workspace:
                 raise StoreError("a change belongs to another workspace than the one it was made in; report this")
             self._put_run(change.run, new=change.new_run, snapshot=change.snapshot)
+        if change.switch is not None:
+            self._put_switch(change.switch)
         for row in entries:
             self.append_row(row)
 
@@ -161,6 +164,9 @@ class Transaction:
         ask = request.ask
         key = {"workspace": ask.workspace, "run": rows.column(ask.run), "step": rows.column(ask.step)}
         rows_found = self.fetch("by_step", key) if ask.run and ask.step else []
+        if not ask.run:
+            same = {"workspace": ask.workspace, "agent": rows.column(ask.agent), "step": rows.step_of(ask)}
+            rows_found = self.fetch("by_content", same)
         if not rows_found:
             return Conflict(
                 f"there is a request with the id {ask.id} already; propose again", request_id=ask.id, code=ask.code,
@@ -169,13 +175,16 @@ class Transaction:
         text, body, other = rows_found[0]
         found = rows.read_request(rows.read_ask(text, other), body)
         return DuplicateStep(
-            f"this step of this run has request {found.code} already; wait for that one",
+            f"request {found.code} asks for this already; wait for that one",
             request_id=found.id, code=found.code, state=str(found.state),
         )  # fmt: skip
 
     def _update(self, request: Request) -> None:
         row = rows.moving_columns(request, micros)
-        self.execute("update_request", row)
+        try:
+            self.execute("update_request", row)
+        except apsw.ConstraintError:
+            raise rows.asked_already(request) from None
         if self.connection.changes() != 1:
             raise StaleRequest(
                 f"request {request.code} changed since it was read; look at it again",
@@ -200,6 +209,12 @@ class Transaction:
         self._requests.pop((stub.workspace, stub.id), None)
         self._update(stub)
         self.news[stub.id] = stub.version
+
+    def _put_switch(self, switch: Switch) -> None:
+        self.execute("put_switch", rows.switch_columns(switch))
+        if self.connection.changes() != 1:
+            raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
+        self.news[rows.notice_key("switch", switch.agent)] = switch.version
 
     def _put_run(self, run: Run, *, new: bool, snapshot: str | None) -> None:
         row = rows.run_columns(run, micros)

@@ -283,3 +283,32 @@ ORDER BY changed_at, id LIMIT %(limit)s;
 SELECT body, id FROM runs WHERE workspace = %(workspace)s AND due_at <= statement_timestamp()
     AND due_at < '9999-01-01 00:00:00+00'
 ORDER BY due_at, id LIMIT %(limit)s;
+
+-- name: switches
+SELECT body, agent FROM switches WHERE workspace = %(workspace)s ORDER BY agent;
+
+-- name: put_switch
+INSERT INTO switches (workspace, agent, version, body)
+VALUES (%(workspace)s, %(agent)s, %(version)s, %(body)s)
+ON CONFLICT (workspace, agent) DO UPDATE SET version = excluded.version, body = excluded.body
+WHERE switches.version = excluded.version - 1;
+
+-- name: by_content
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.agent = %(agent)s AND r.run = '' AND r.step = %(step)s AND r.state = 'pending';
+
+-- name: pressure
+SELECT (
+    SELECT count(*) FROM (
+        SELECT 1 FROM requests
+        WHERE workspace = %(workspace)s AND agent = %(agent)s AND state = 'pending' LIMIT %(most)s
+    ) f
+), (
+    SELECT count(*) FROM (
+        SELECT 1 FROM requests
+        WHERE workspace = %(workspace)s AND id >= %(since)s AND agent = %(agent)s
+            AND gate NOT IN ('run', 'watch', 'forbid')
+        LIMIT %(most)s
+    ) f
+);

@@ -11,7 +11,8 @@ BEGIN
 END
 $$;
 
-GRANT SELECT ON about, migrations, asks, requests, grants, policies, entries, checkpoints, runs, snapshots, waits
+GRANT SELECT ON about, migrations, asks, requests, grants, policies, entries, checkpoints, runs, snapshots, waits,
+    switches
     TO assent_agent, assent_reviewer;
 
 GRANT INSERT ON asks, requests, entries TO assent_agent;
@@ -24,3 +25,4 @@ GRANT UPDATE ON asks, requests, grants, checkpoints TO assent_reviewer;
 GRANT UPDATE (idx) ON entries TO assent_reviewer;
 GRANT INSERT, UPDATE ON runs, snapshots TO assent_reviewer;
 GRANT INSERT, DELETE ON waits TO assent_reviewer;
+GRANT INSERT, UPDATE ON switches TO assent_reviewer;

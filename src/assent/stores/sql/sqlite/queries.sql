@@ -283,3 +283,32 @@ WHERE workspace = :workspace AND host = :host AND wakeable = 1 ORDER BY changed_
 -- name: overdue_runs
 SELECT body, id FROM runs INDEXED BY runs_due
 WHERE workspace = :workspace AND due_at <= :now AND due_at < 9223372036854775807 ORDER BY due_at, id LIMIT :limit;
+
+-- name: switches
+SELECT body, agent FROM switches WHERE workspace = :workspace ORDER BY agent;
+
+-- name: put_switch
+INSERT INTO switches (workspace, agent, version, body)
+VALUES (:workspace, :agent, :version, :body)
+ON CONFLICT (workspace, agent) DO UPDATE SET version = excluded.version, body = excluded.body
+WHERE switches.version = excluded.version - 1;
+
+-- name: by_content
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.seq = r.seq
+WHERE r.workspace = :workspace AND r.agent = :agent AND r.run = '' AND r.step = :step AND r.state = 'pending';
+
+-- name: pressure
+SELECT (
+    SELECT count(*) FROM (
+        SELECT 1 FROM requests INDEXED BY requests_waiting
+        WHERE workspace = :workspace AND agent = :agent AND state = 'pending' LIMIT :most
+    ) f
+), (
+    SELECT count(*) FROM (
+        SELECT 1 FROM requests INDEXED BY requests_id
+        WHERE workspace = :workspace AND id >= :since AND agent = :agent
+            AND gate NOT IN ('run', 'watch', 'forbid')
+        LIMIT :most
+    ) f
+);

@@ -1,0 +1,17 @@
+"""Setting a stop switch: the change that does it, with the entry that says who did."""
+
+from datetime import datetime
+
+from assent.core.audit import Entry
+from assent.core.change import Change
+from assent.core.copies import replace
+from assent.core.switch import Setting, Switch
+
+_KINDS = {Setting.GO: "switch.released", Setting.PAUSE: "switch.paused", Setting.STOP: "switch.stopped"}
+
+
+def turned(switch: Switch, setting: Setting, by: str, reason: str, now: datetime) -> Change:
+    """The change that sets the switch."""
+    moved = replace(switch, setting=setting, by=by, reason=reason, at=now, version=switch.version + 1)
+    body = {"agent": switch.agent, "reason_given": bool(reason)}
+    return Change(switch=moved, entries=(Entry(_KINDS[setting], now, switch.workspace, switch.agent, by, body),))

@@ -1,0 +1,93 @@
+-- The stop switches: of an agent, or of everything (`*`).
+CREATE TABLE switches (
+    workspace text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, agent)
+);
+
+-- What waits, by agent: to be counted, and so that the same thing outside any run is not asked twice at once.
+-- There the column `step` holds what is asked for.
+CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
+
+-- Whether a database user is an agent and not a reviewer as well.
+CREATE FUNCTION assent_is_agent() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(pg_has_role(current_user, to_regrole('assent_agent')::oid, 'MEMBER'), false)
+        AND NOT coalesce(pg_has_role(current_user, to_regrole('assent_reviewer')::oid, 'MEMBER'), false)
+$$;
+
+CREATE TRIGGER switches_agent_keeps_out BEFORE INSERT OR UPDATE ON switches FOR EACH ROW
+    EXECUTE FUNCTION assent_agent_keeps_out();
+
+-- As before; and an agent may ask again about what was approved, where it finds that the facts have changed. Then
+-- nothing that was said about it counts any more.
+CREATE OR REPLACE FUNCTION assent_agent_moves() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    was jsonb;
+    becomes jsonb;
+    silent boolean := NEW.word = 'silence' AND NEW.gate IN ('soft', 'ask');
+    moves text := OLD.state || ' > ' || NEW.state;
+    allowed boolean;
+BEGIN
+    IF NOT assent_is_agent() THEN
+        RETURN NEW;
+    END IF;
+    was := OLD.body::jsonb;
+    becomes := NEW.body::jsonb;
+    IF moves = 'approved > pending'
+        AND (NEW.workspace, NEW.id, NEW.version, NEW.kind, NEW.agent, NEW.action, NEW.run, NEW.step, NEW.code,
+             NEW.executor, NEW.purged, NEW.word, NEW.review)
+          = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
+             OLD.executor, OLD.purged, '', OLD.review)
+        AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer']
+        AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
+    THEN
+        RETURN NEW;
+    END IF;
+    allowed := CASE
+        WHEN OLD.state = 'pending' THEN
+            NEW.state IN ('pending', 'expired', 'cancelled')
+            OR (NEW.state IN ('approved', 'answered') AND silent AND OLD.gate = NEW.gate)
+        ELSE moves IN (
+            'approved > running', 'approved > expired', 'approved > cancelled',
+            'running > running', 'running > done', 'running > failed', 'running > unknown',
+            'unknown > running', 'unknown > done', 'unknown > failed', 'unknown > undone',
+            'done > done', 'undo asked > undoing', 'undo asked > done',
+            'undoing > undoing', 'undoing > undone', 'undoing > done', 'undoing > unknown'
+        )
+    END;
+    IF allowed
+        AND (NEW.workspace, NEW.id, NEW.version, NEW.kind, NEW.agent, NEW.action, NEW.run, NEW.step, NEW.code,
+             NEW.executor, NEW.gate, NEW.urgency, NEW.purged)
+          = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
+             OLD.executor, OLD.gate, OLD.urgency, OLD.purged)
+        AND (NEW.review = OLD.review OR (OLD.review = 'none' AND NEW.review = 'open'))
+        AND (becomes -> 'candidate') IS NOT DISTINCT FROM (was -> 'candidate')
+        AND (becomes -> 'votes') IS NOT DISTINCT FROM (was -> 'votes')
+        AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
+        AND ((becomes -> 'answer') IS NOT DISTINCT FROM (was -> 'answer') OR NEW.state = 'answered')
+        AND (NEW.state = 'cancelled' OR (becomes -> 'decided_by') IS NOT DISTINCT FROM (was -> 'decided_by'))
+        AND (NEW.state = 'approved'
+             OR (becomes -> 'permit' -> 'digest') IS NOT DISTINCT FROM (was -> 'permit' -> 'digest'))
+        AND ((was #>> '{permit,used_at}') IS NULL
+             OR (becomes #>> '{permit,used_at}') IS NOT DISTINCT FROM (was #>> '{permit,used_at}'))
+    THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'an agent may not take a request from % to %', OLD.state, NEW.state USING ERRCODE = '42501';
+END
+$$;
+
+-- Nor does an agent's log say that a person paused, continued or stopped anything.
+CREATE OR REPLACE FUNCTION assent_agent_says_of_runs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF assent_is_agent()
+        AND (NEW.kind IN ('run.paused', 'run.continued', 'request.frozen', 'request.thawed')
+             OR starts_with(NEW.kind, 'switch.'))
+    THEN
+        RAISE EXCEPTION 'an agent may not log %', NEW.kind USING ERRCODE = '42501';
+    END IF;
+    RETURN NEW;
+END
+$$;

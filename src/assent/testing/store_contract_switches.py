@@ -1,0 +1,103 @@
+"""The contract, sixth part: stop switches, how much an agent asks, and the same thing asked twice."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from assent.core.change import Change
+from assent.core.request import Kind, State
+from assent.core.switch import EVERYTHING, Setting, Switch
+from assent.core.switching import turned
+from assent.core.verdict import GateKind
+from assent.errors import Conflict, DuplicateStep, StaleRequest
+from assent.ports import Pressure, Store, View
+from assent.testing.store_contract_place import StorePlace
+from assent.testing.store_contract_use import Heard
+from assent.testing.store_values import LONG_AGO, WORKSPACE, asked, candidate, inserted, moved, pending
+
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+async def turn(store: Store, switch: Switch, setting: Setting, reason: str = "") -> Switch:
+    """The switch, set."""
+    change = await store.transact(WORKSPACE, None, lambda view: turned(switch, setting, "ada", reason, view.now))
+    assert change is not None
+    assert change.switch is not None
+    return change.switch
+
+
+class Switches(StorePlace):
+    """What every store does with switches and with agents that ask too much."""
+
+    async def test_a_switch_is_kept_as_it_was_last_set(self, store: Store) -> None:
+        assert await store.switches(WORKSPACE) == ()
+        new = Switch(WORKSPACE, "clean up, please", Setting.GO, "", LONG_AGO)
+        paused = await turn(store, new, Setting.PAUSE, "too eager")
+        everything = await turn(store, replace(new, agent=EVERYTHING), Setting.STOP)
+        assert await store.switches(WORKSPACE) == (everything, paused)
+        released = await turn(store, paused, Setting.GO)
+        assert await store.switches(WORKSPACE) == (everything, released)
+        assert (released.version, released.by, released.is_held) == (2, "ada", False)
+        assert await store.switches("other") == ()
+        entries = await store.entries(WORKSPACE)
+        assert await store.sequence(WORKSPACE) == 3
+        assert all("switch." in entry.text for entry in entries)
+
+    async def test_a_switch_is_set_from_how_it_is(self, store: Store) -> None:
+        new = Switch(WORKSPACE, "cleanup", Setting.GO, "", LONG_AGO)
+        await turn(store, new, Setting.PAUSE)
+        with pytest.raises(StaleRequest):
+            await turn(store, new, Setting.GO)
+        assert [each.setting for each in await store.switches(WORKSPACE)] == [Setting.PAUSE]
+
+    async def test_a_switch_is_heard_of(self, store: Store) -> None:
+        heard = Heard()
+        stop = store.watch(heard)
+        await turn(store, Switch(WORKSPACE, "cleanup", Setting.GO, "", LONG_AGO), Setting.PAUSE)
+        await heard.until(lambda told: any(key.startswith("switch:") for key in told.versions))
+        stop()
+
+    async def test_the_same_is_not_asked_twice_at_once(self, store: Store) -> None:
+        first = pending(asked(1))
+        await store.transact(WORKSPACE, None, inserted(first))
+        again = replace(asked(2), candidate=first.ask.candidate)
+        with pytest.raises(DuplicateStep) as known:
+            await store.transact(WORKSPACE, None, inserted(pending(again)))
+        assert known.value.request_id == first.id
+        # Another agent, another user, another kind or a run of its own: that is not the same.
+        for number, other in enumerate(({"agent": "b"}, {"asked_by": "bob"}, {"kind": Kind.QUESTION}, {"run": "r"}), 3):
+            ask = replace(asked(number), candidate=first.ask.candidate, **other)  # type: ignore[arg-type]
+            await store.transact(WORKSPACE, None, inserted(pending(ask)))
+        # Once it is decided, it may be asked again; and then the first cannot wait once more.
+        await store.transact(WORKSPACE, first.id, moved(state=State.DENIED))
+        await store.transact(WORKSPACE, None, inserted(pending(again)))
+        with pytest.raises(Conflict, match="exactly what"):
+            await store.transact(WORKSPACE, first.id, moved(state=State.PENDING))
+        stored = await store.request(WORKSPACE, first.id)
+        assert stored is not None
+        assert stored.state is State.DENIED
+
+    async def test_what_an_agent_asks_is_counted(self, store: Store) -> None:
+        async def count(since: datetime = LONG_AGO, most: int = 100) -> Pressure:
+            return await store.pressure(WORKSPACE, "cleanup", since, most)
+
+        assert await count() == Pressure(0, 0)
+        for number in range(1, 6):
+            await store.transact(WORKSPACE, None, inserted(pending(asked(number))))
+        watched = asked(6, shown=candidate(gate=GateKind.WATCH))
+        await store.transact(WORKSPACE, None, inserted(pending(watched, state=State.DONE)))
+        await store.transact(WORKSPACE, None, inserted(pending(asked(7, agent="b"))))
+        await store.transact(WORKSPACE, asked(1).id, moved(state=State.DENIED))
+        early = datetime(1970, 1, 1, tzinfo=UTC)
+        assert await count(early) == Pressure(4, 5)
+        assert await count(early + timedelta(milliseconds=4)) == Pressure(4, 2)
+        assert await count(LATER) == Pressure(4, 0)
+        assert await count(early, 3) == Pressure(3, 3)
+
+    async def test_a_step_may_make_nothing_of_a_switch(self, store: Store) -> None:
+        def nothing(_: View) -> Change | None:
+            return None
+
+        assert await store.transact(WORKSPACE, None, nothing) is None
+        assert await store.switches(WORKSPACE) == ()
