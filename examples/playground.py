@@ -5,6 +5,7 @@ A program of your own needs none of it: there it is `gate = assent.open()`, and 
 
 import argparse
 import asyncio
+import json
 import os
 import shutil
 import sys
@@ -51,6 +52,8 @@ def enter(name: str) -> None:
     parser.add_argument("--database", help="postgresql://…, instead of a file in the folder")
     parser.parse_args(namespace=GIVEN)
     folder = Path(GIVEN.folder or tempfile.mkdtemp(prefix=f"assent-{GIVEN.name}-")).resolve()
+    if (folder / "assent.toml").exists():
+        parser.error(f"{folder} was used before; `assent worker {GIVEN.name}:gate` there goes on with what is parked")
     folder.mkdir(exist_ok=True)
     os.chdir(folder)
     _settle(folder)
@@ -65,7 +68,7 @@ def _settle(folder: Path) -> None:
         os.environ["ASSENT_DATABASE"] = database
     toml = Path("assent.toml")
     toml.touch(0o600)
-    toml.write_text("".join(f"{name} = '{value}'\n" for name, value in settings.items()))
+    toml.write_text("".join(f"{name} = {json.dumps(str(value))}\n" for name, value in settings.items()))
     if (policy := BESIDE / f"{GIVEN.name}.yaml").exists():
         text = policy.read_text()
         if not GIVEN.script:  # you are the first of its people, and may decide what you started yourself

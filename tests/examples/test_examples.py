@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from assent.core.briefing import Briefing
 from assent.core.request import State
 from assent.core.run import RunState
 from examples.playground import Says
-from tests.examples.theatre import EXAMPLES, Theatre, postbox, theatre
+from tests.examples.theatre import EXAMPLES, PAGES, Theatre, blocks, postbox, theatre
 
 pytestmark = pytest.mark.slow
 
@@ -174,6 +175,15 @@ async def test_killed_while_parked_another_process_goes_on(example: Example, tmp
     ):
         await finished(stage, example, workers=1, by_command=True)
         assert len(box.received) == sum(line.startswith("mailed") for line in example.ledger)
+        for block in blocks(PAGES / f"{example.name}.md", "text"):
+            assert any(shows(block, card) for card in stage.cards), f"nobody was shown this card:\n{block}"
+
+
+def shows(block: str, card: Briefing) -> bool:
+    """Whether a card on a page is this one: its title, its reasons and its facts."""
+    text = " ".join(block.split()).lower()
+    told = [card.title, *card.why, *(fact.says for fact in card.facts), *(option.label for option in card.options)]
+    return all(" ".join(said.split()).lower() in text for said in told)
 
 
 @each
@@ -186,6 +196,21 @@ async def test_on_postgresql_two_workers_race_and_no_step_happens_twice(
     ):
         await finished(stage, example, workers=2, by_command=False)
         assert len(box.received) == sum(line.startswith("mailed") for line in example.ledger)
+
+
+async def test_two_people_pay_what_one_alone_cannot(tmp_path: Path) -> None:
+    """Played by hand: whoever sits here is Ann, and Bo agrees once she has."""
+    async with theatre(EXAMPLES / "payments.py", tmp_path / "here") as stage:
+        stage.begun()
+        await stage.until_it_says("program", "  parked")
+        await stage.take_seats()
+        for _ in range(2):
+            await stage.decide(Says("approve"), by_command=True)
+        await stage.until(stage.is_over, "the run is over")
+        assert stage.ledger == PAID
+        assert stage.place is not None
+        large = await stage.place.inbox.brief(stage.cards[-1].id)
+        assert (large.phrase, [vote.by for vote in large.votes]) == ("pay_invoice 2400.00", ["ann", "bo"])
 
 
 async def test_what_went_to_the_trash_comes_back_from_another_process(tmp_path: Path) -> None:

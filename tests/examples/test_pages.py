@@ -6,14 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.examples.test_examples import PLAYED
-from tests.examples.theatre import EXAMPLES
+from tests.examples.theatre import EXAMPLES, PAGES, blocks
 
-PAGES = EXAMPLES.parent / "docs" / "examples"
 NAMES = [example.name for example in PLAYED]
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assent.assemble import Desk, desk
+from assent.core.briefing import Briefing
 from assent.core.request import Request, State
 from assent.core.run import Run
 from assent.ports import Filter, RunFilter
@@ -21,7 +23,13 @@ from examples.playground import Says, said
 T = TypeVar("T")
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-SECONDS = 40
+PAGES = EXAMPLES.parent / "docs" / "examples"
+SECONDS = 60
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a page that are written in this language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 class Theatre:
@@ -30,6 +38,8 @@ class Theatre:
     def __init__(self, program: Path, folder: Path, database: str = "", **variables: str) -> None:
         self.program, self.folder, self.database = program, folder, database
         self.place: Desk | None = None
+        self.cards: list[Briefing] = []
+        """What people saw, of everything that was decided."""
         self._variables = variables
         self._alive: list[subprocess.Popen[bytes]] = []
 
@@ -123,6 +133,7 @@ class Theatre:
             request = await self.until(lambda: self.in_state(State.DONE), "something can be undone")
         else:
             request = await self.until(self.waiting, f"something waits to be told {says.verb}")
+        self.cards.append(await self.place.inbox.brief(request.id))
         if not by_command or says.by:
             return await said(self.place, request, says)
         command = await self._command(request, says)
