@@ -198,6 +198,22 @@ async def test_on_postgresql_two_workers_race_and_no_step_happens_twice(
         assert len(box.received) == sum(line.startswith("mailed") for line in example.ledger)
 
 
+async def test_killed_at_every_stop_each_time_another_process_goes_on(tmp_path: Path) -> None:
+    (example,) = [example for example in PLAYED if example.name == "labeller"]
+    async with theatre(EXAMPLES / "labeller.py", tmp_path / "here") as stage:
+        process = stage.begun()
+        await stage.until_it_says("program", "  parked")
+        await stage.take_seats()
+        for number, says in enumerate(example.decisions):
+            await stage.until(stage.waiting, "it is parked")
+            stage.kill(process)
+            await stage.decide(says, by_command=False)
+            process = stage.worker(f"worker-{number}")
+        run = await stage.until(stage.is_over, "the run is over")
+        assert (run.state, run.outcome) == (RunState.FINISHED, example.outcome)
+        assert stage.ledger == example.ledger
+
+
 async def test_two_people_pay_what_one_alone_cannot(tmp_path: Path) -> None:
     """Played by hand: whoever sits here is Ann, and Bo agrees once she has."""
     async with theatre(EXAMPLES / "payments.py", tmp_path / "here") as stage:
