@@ -48,14 +48,15 @@ class Denied(AssentError):
 
 
 class RunStopped(BaseException):
-    """A person stopped or paused the whole run. Put down what is in hand and end.
+    """A person stopped or paused the run, its agent, or everything. Put down what is in hand and end.
 
     A `BaseException`, so that an `except Exception` in an agent loop cannot go on regardless.
     """
 
-    def __init__(self, code: str, by: str, reason: str = "") -> None:
+    def __init__(self, code: str, by: str, reason: str = "", *, says: str = "") -> None:
         self.code, self.by, self.reason = code, by, reason
-        super().__init__(f"run {code} was stopped by {by or 'a person'}{f': {reason}' if reason else ''}; end here")
+        plain = f"run {code} was stopped by {by or 'a person'}{f': {reason}' if reason else ''}"
+        super().__init__(f"{says or plain}; end here")
 
 
 class Interrupt(BaseException):

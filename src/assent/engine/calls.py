@@ -18,6 +18,7 @@ from assent.core.decision import Cancel
 from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.scope import uses
+from assent.core.switch import Setting
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.holding import HeldRun
@@ -395,6 +396,8 @@ class Calls:
             tool = self.tool_for(request, asked)
             if active is not None:
                 await active.until_going(for_sure=True)
+            elif self.judgement.switches:
+                await self._until_go(request, patience)
             if reason := await self.judgement.objection(tool, request):
                 return await self.execution.withdraw(request, reason)
             try:
@@ -405,6 +408,15 @@ class Calls:
                 if latest is None or latest.state is State.APPROVED:
                     raise
                 request = latest
+
+    async def _until_go(self, request: Request, patience: float | None) -> None:
+        """What is approved begins once no switch holds its agent up; one that was stopped is turned away elsewhere."""
+        held = self.judgement.held_up(request.ask.agent)
+        if held is None or held.setting is Setting.STOP:
+            return
+        if patience is not None:
+            raise Parked(request.id, request.code, request.candidate.says)
+        await self.judgement.until_go(request.ask.agent)
 
     def tool_for(self, request: Request, asked: Tool) -> Tool:
         """The tool that runs what was decided; an option may have named another one."""

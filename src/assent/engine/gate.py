@@ -88,7 +88,7 @@ class Gate:
         self._office = Office(
             store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code,
             partial(stopped_at, self._calls, self._context), self.ask, self._tools,
-            lambda: self._judgement.policy.limits.daily is not None,
+            self._judgement.until_go, lambda: self._judgement.policy.limits.daily is not None,
         )  # fmt: skip
 
     @property
@@ -145,7 +145,7 @@ class Gate:
                 log.warning("the log could not be sealed: %s", problem)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
-        if changed is None or any(key.startswith(("policy:", "grant:")) for key in changed):
+        if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
             self._portal.submit(self._refresh())
 
     async def _refresh(self) -> None:
@@ -306,6 +306,7 @@ class Gate:
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)
         if active is None:
+            await self._judgement.until_go(context.agent, 0)
             request, _ = await self._calls.submit(prepared, start=False)
         else:
             request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
@@ -329,6 +330,7 @@ class Gate:
         guess = NO_GUESS if best_guess is _MISSING else (best_guess,)
         active = CURRENT.get()
         if active is None:
+            await self._judgement.until_go(context.agent, patience)
             ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers))
             return await answered(self._calls, ask, patience)
         await active.until_going()
@@ -362,8 +364,9 @@ class Gate:
             self._office, goal, agent=agent or (CONTEXT.get() or self._context).agent, original=original, scope=scope,
             host=host, key=key, parent="" if parent is None else parent.id,
         )  # fmt: skip
-        record = await begin(self._office, made)
         wait = patience if patience is not _MISSING else 0 if host else None
+        await self._judgement.until_go(made.agent, wait)
+        record = await begin(self._office, made)
         async with held(self._office, record, wait) as active:
             yield active
 

@@ -86,6 +86,8 @@ class Guarded(Generic[P, R]):
         if active is not None:
             await active.until_going()
         prepared = self._prepared(args, kwargs)
+        if active is None and self._calls.judgement.switches:
+            await self._calls.judgement.until_go(prepared.context.agent, self._patience)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return await self._run_bare(prepared)
@@ -125,6 +127,8 @@ class Guarded(Generic[P, R]):
 
     def _blocking_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         prepared = self._prepared(args, kwargs)
+        if self._calls.judgement.switches:
+            self._until_go(prepared)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return self._tool.call(self._values(prepared), prepared.injected)  # type: ignore[no-any-return]
@@ -141,6 +145,15 @@ class Guarded(Generic[P, R]):
         if request.state is not State.RUNNING:
             return self._calls.result(request, tool)  # type: ignore[no-any-return]
         return self._run_here(tool, request, prepared)  # type: ignore[no-any-return]
+
+    def _until_go(self, prepared: Prepared) -> None:
+        """No stop switch holds the agent up; on an event loop nobody waits for that."""
+        patience = 0 if on_event_loop() else self._patience
+        active, agent = prepared.context.active, prepared.context.agent
+        if active is not None and not on_event_loop():
+            active.run_from_thread(active.until_going())
+        else:
+            self._portal.run(self._calls.judgement.until_go(agent, patience))
 
     def _run_here(self, tool: Tool, request: Request, prepared: Prepared) -> Any:
         execution = self._calls.execution

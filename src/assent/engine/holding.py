@@ -99,6 +99,8 @@ class Office:
     stop_point: "Callable[[HeldRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
     ask: "Callable[..., Awaitable[Json]]"
     tools: Mapping[str, Any]
+    until_go: Callable[[str, float | None], Awaitable[None]]
+    """Until no stop switch holds this agent up."""
     counts_days: Callable[[], bool]
     """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
 
@@ -222,6 +224,11 @@ class HeldRun:
         if for_sure:
             await self._look()
         self.enter_gate()
+        try:
+            await self._office.until_go(self._record.agent, self.patience)
+        except RunStopped:
+            self._put_down = True
+            raise
         while self._record.state is RunState.PAUSED:
             if self.patience == 0:
                 self._put_down = True

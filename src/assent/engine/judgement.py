@@ -17,11 +17,13 @@ from assent.core.policy_file import load_policy
 from assent.core.request import Request
 from assent.core.run import NO_SCOPE, RunState, Scope
 from assent.core.situation import Situation
+from assent.core.switch import Setting, Switch, holding
 from assent.core.text import default_line, render
 from assent.core.verdict import GateKind, Quorum, Trigger, Verdict
 from assent.engine.holding import HeldRun
 from assent.engine.tool import Tool
-from assent.errors import InvalidArguments
+from assent.engine.waiting import SWEEP_SECONDS, Ear
+from assent.errors import InvalidArguments, RunStopped
 from assent.ports import Store
 
 
@@ -76,16 +78,45 @@ class Judgement:
         self._fallback = fallback or builtin_policy()
         self.policy: Policy = self._fallback
         self.grants: tuple[Grant, ...] = ()
+        self.switches: tuple[Switch, ...] = ()
+        """Those that hold somebody up."""
+        self._held_up: list[Ear] = []
         self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
 
     async def refresh(self) -> None:
-        """The policy and the grants are those of the store."""
-        stored, grants = await asyncio.gather(self._store.policy(self._workspace), self._store.grants(self._workspace))
+        """The policy, the grants and the switches are those of the store."""
+        store, workspace = self._store, self._workspace
+        switches = await store.switches(workspace)
+        # First of all, since they hold whatever may be wrong with the rest.
+        self.switches = tuple(switch for switch in switches if switch.is_held)
+        for ear in tuple(self._held_up):
+            ear.hear(None)
+        stored, grants = await asyncio.gather(store.policy(workspace), store.grants(workspace))
         if stored is None:
             self.policy = self._fallback
         elif stored.version != self.policy.version:
             self.policy = replace(load_policy(stored.text, f"policy version {stored.version}"), version=stored.version)
         self.grants = grants
+
+    def held_up(self, agent: str) -> Switch | None:
+        """The stop switch that holds this agent up."""
+        return holding(self.switches, agent) if self.switches else None
+
+    async def until_go(self, agent: str, patience: float | None = None) -> None:
+        """No switch holds the agent up. Paused, it waits, unless it has no patience; stopped, it is turned away."""
+        while (switch := self.held_up(agent)) is not None:
+            if switch.setting is Setting.STOP or patience == 0:
+                raise RunStopped("", switch.by, switch.reason, says=switch.says)
+            ear = Ear()
+            self._held_up.append(ear)
+            try:
+                if self.held_up(agent) is switch:
+                    async with asyncio.timeout(SWEEP_SECONDS):
+                        await ear.event.wait()
+            except TimeoutError:
+                await self.refresh()
+            finally:
+                self._held_up.remove(ear)
 
     def lock_down(self, reason: str) -> None:
         """Whatever changes anything waits for a person, because the policy that should judge cannot be used."""
@@ -174,6 +205,9 @@ class Judgement:
         candidate, ask = request.candidate, request.ask
         permit = request.permit
         run = await self._store.run(self._workspace, ask.run) if ask.run else None
+        held = self.held_up(ask.agent)
+        if held is not None and held.setting is Setting.STOP:
+            return held.says
         if run is not None and run.state in (RunState.STOPPING, RunState.STOPPED):
             return f"its run was stopped by {run.by}"
         if request.votes and permit is not None and permit.policy_version == self.policy.version:

@@ -1,5 +1,8 @@
 """The reviewer's side of runs: what there is, and stopping, pausing and continuing it."""
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
 from assent.core.advance import advance
 from assent.core.authority import Principal
 from assent.core.change import Change
@@ -8,8 +11,10 @@ from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
 from assent.core.secret_text import without_secrets
-from assent.errors import NotFound
-from assent.ports import Filter, RunFilter, Store, View
+from assent.core.switch import EVERYTHING, Setting, Switch
+from assent.core.switching import turned
+from assent.errors import NotFound, StaleRequest
+from assent.ports import Filter, RunFilter, Step, Store, View
 
 OPEN = (RunState.RUNNING, RunState.PARKED, RunState.PAUSED, RunState.ORPHANED, RunState.STOPPING)
 _PAGE = 100
@@ -71,6 +76,60 @@ class Oversight:
                 await self.stop(by, child, reason)
         return stopped
 
+    async def switches(self) -> tuple[Switch, ...]:
+        """The stop switches that hold somebody up."""
+        return tuple(switch for switch in await self._store.switches(self._workspace) if switch.is_held)
+
+    async def hold(self, by: Principal, agent: str, setting: Setting, reason: str = "") -> AsyncIterator[Run]:
+        """An agent, or everything, does nothing more until somebody says go; each run that was held is given.
+
+        The switch is set first: from then on every process turns it away or lets it wait. Its runs and whatever else
+        it waits for follow.
+        """
+        await self._turn(by, agent, setting, reason)
+        for run in await self.everything("" if agent == EVERYTHING else agent):
+            if setting is Setting.STOP and run.state is not RunState.STOPPING:
+                yield await self.stop(by, run, reason)
+            elif setting is Setting.PAUSE and run.state in (RunState.RUNNING, RunState.PARKED, RunState.ORPHANED):
+                yield await self.pause(by, run, reason)
+        event = Freeze(by.name) if setting is Setting.PAUSE else Cancel(by.name, "its agent was stopped")
+        await self._each_waiting(agent, event)
+
+    async def release(self, by: Principal, agent: str) -> AsyncIterator[Run]:
+        """What was held goes on, and so does time; each run that goes on is given."""
+        await self._turn(by, agent, Setting.GO, "")
+        for run in await self.everything("" if agent == EVERYTHING else agent):
+            if run.state is RunState.PAUSED:
+                yield await self.go(by, run)
+        await self._each_waiting(agent, Thaw(by.name))
+
+    async def _turn(self, by: Principal, agent: str, setting: Setting, reason: str) -> None:
+        while True:
+            known = {switch.agent: switch for switch in await self._store.switches(self._workspace)}
+            new = Switch(self._workspace, agent, Setting.GO, "", await self._store.now())
+            switch, why = known.get(agent, new), without_secrets(reason)
+            if setting is Setting.GO and not switch.is_held:
+                return
+
+            def step(view: View, switch: Switch = switch, why: str = why) -> Change:
+                return turned(switch, setting, by.name, why, view.now)
+
+            with suppress(StaleRequest):  # somebody else set it at the same moment: once more, from there
+                await self._store.transact(self._workspace, None, step)
+                return
+
+    async def _each_waiting(self, agent: str, event: Cancel | Freeze | Thaw) -> None:
+        """The same happens to everything that waits for people on behalf of this agent, or at all."""
+        wanted = Filter(states=(State.PENDING,), agent="" if agent == EVERYTHING else agent)
+        after = ""
+        while True:
+            page = await self._store.requests(self._workspace, wanted, after=after, limit=_PAGE)
+            for request in page.requests:
+                await self._store.transact(self._workspace, request.id, _if_pending(event))
+            after = page.next
+            if not after:
+                return
+
     async def everything(self, agent: str = "") -> tuple[Run, ...]:
         """Every run that is not over, of one agent or of all."""
         found: list[Run] = []
@@ -93,10 +152,14 @@ class Oversight:
     async def _each_pending(self, run: Run, event: Cancel | Freeze | Thaw) -> None:
         """The same happens to everything that the run waits for."""
 
-        def step(view: View) -> Change | None:
-            current = view.request
-            return None if current is None or current.state is not State.PENDING else advance(current, event, view.now)
-
         for request in await self.steps(run):
             if request.state is State.PENDING:
-                await self._store.transact(self._workspace, request.id, step)
+                await self._store.transact(self._workspace, request.id, _if_pending(event))
+
+
+def _if_pending(event: Cancel | Freeze | Thaw) -> Step:
+    def step(view: View) -> Change | None:
+        current = view.request
+        return None if current is None or current.state is not State.PENDING else advance(current, event, view.now)
+
+    return step

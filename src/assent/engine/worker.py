@@ -9,6 +9,7 @@ from types import TracebackType
 
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
+from assent.core.switch import Setting
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
 from assent.engine.holding import Office
@@ -74,7 +75,9 @@ class Worker:
         wake = asyncio.Event()
         wake.set()
 
-        def heard(_: Mapping[str, int] | None) -> None:
+        def heard(changed: Mapping[str, int] | None) -> None:
+            if changed is not None and any(key.startswith("switch:") for key in changed):
+                loop.call_soon_threadsafe(self._later.clear)
             loop.call_soon_threadsafe(wake.set)
 
         leave = self._hub.listen(heard)
@@ -116,6 +119,9 @@ class Worker:
         open_hosts = [name for name, host in self._hosts.items() if self._hosting[name] < host.capacity]
         for run in await self._store.resumable(self._workspace, open_hosts, limit=2 * self._capacity):
             host = self._hosts[run.host]
+            if self._judgement.held_up(run.agent) is not None:
+                self._leave(run.id, run.version, SWEEP_SECONDS)
+                continue
             if run.id in self._busy or self._hosting[run.host] >= host.capacity or self._is_left(run.id, run.version):
                 continue
             self._busy.add(run.id)
@@ -196,6 +202,9 @@ class Worker:
             wake.set()
 
     async def _is_paused(self, request: Request) -> bool:
+        held = self._judgement.held_up(request.ask.agent)
+        if held is not None and held.setting is Setting.PAUSE:
+            return True
         run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
         return run is not None and run.state is RunState.PAUSED
 

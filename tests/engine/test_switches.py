@@ -1,0 +1,205 @@
+"""The stop switch of an agent and of everything: what is there waits or ends, and so does what comes later."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import assent
+from assent.core.request import State
+from assent.core.run import RunState
+from assent.core.switch import EVERYTHING, Setting
+from assent.engine.oversight import Oversight
+from assent.errors import RunStopped
+from assent.ports import RunFilter
+from tests.engine.conftest import House
+from tests.engine.test_runs import World, the_run, until
+
+
+def office(house: House) -> Oversight:
+    return Oversight(house.desk.store, "default")
+
+
+async def hold(house: House, agent: str, setting: Setting, reason: str = "") -> list[Any]:
+    done = [run async for run in office(house).hold(house.me, agent, setting, reason)]
+    await heard(house, lambda held: held is not None)
+    return done
+
+
+async def release(house: House, agent: str) -> list[Any]:
+    done = [run async for run in office(house).release(house.me, agent)]
+    await heard(house, lambda held: held is None)
+    return done
+
+
+async def heard(house: House, enough: Any) -> None:
+    """The gate knows of it: notices take a moment."""
+    async with asyncio.timeout(10):
+        while not enough(house.gate._judgement.held_up("cleanup")):
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("agent", ["cleanup", EVERYTHING])
+async def test_a_stopped_agent_is_turned_away_at_every_gate(house: House, agent: str) -> None:
+    world = World(house.gate)
+    await hold(house, agent, Setting.STOP, "enough")
+    with pytest.raises(RunStopped, match=f"was stopped by {house.me.name}: enough"):
+        await world.find("a")  # even what only reads
+    with pytest.raises(RunStopped):
+        await world.move("a")
+    with pytest.raises(RunStopped):
+        await house.gate.propose("transfer_money", {"amount": 5.0})
+    with pytest.raises(RunStopped):
+        await house.gate.ask("May I?")
+    with pytest.raises(RunStopped):
+        async with house.gate.run("Tidy up"):
+            raise AssertionError("it did not begin")
+    assert await house.desk.store.runs("default", RunFilter()) == ()
+    await release(house, agent)
+    assert await world.move("a") == "A"
+
+
+async def test_another_agent_goes_on(house: House) -> None:
+    world = World(house.gate)
+    await hold(house, "cleanup", Setting.STOP)
+    with house.gate.context(agent="reports"):
+        assert await world.move("a") == "A"
+
+
+async def test_a_paused_agent_waits_and_goes_on(house: House) -> None:
+    world = World(house.gate)
+    await hold(house, "cleanup", Setting.PAUSE)
+    task = house.start(world.move("a"))
+    begun = house.start(_one_run(house, world))
+    done, _ = await asyncio.wait([task, begun], timeout=0.2)
+    assert (done, world.did) == (set(), [])
+    await release(house, "cleanup")
+    assert (await task, await begun) == ("A", "B")
+
+
+async def _one_run(house: House, world: World) -> Any:
+    async with house.gate.run("Tidy up"):
+        return await world.move("b")
+
+
+async def test_one_without_patience_does_not_wait_for_a_paused_agent(house: House) -> None:
+    @house.gate.guard(reversible=True, reach="local", patience=0)
+    async def move(path: str) -> str:
+        return path
+
+    await hold(house, "cleanup", Setting.PAUSE)
+    with pytest.raises(RunStopped, match="was paused"):
+        await move("a")
+
+
+async def test_time_stands_still_for_what_a_paused_agent_asked(house: House) -> None:
+    world = World(house.gate)
+    task = house.start(world.delete(["a"]))
+    (request,) = await house.waiting()
+    await hold(house, "cleanup", Setting.PAUSE)
+    frozen = await house.desk.store.request("default", request.id)
+    assert frozen is not None
+    assert (frozen.frozen_at is not None, frozen.due_at) == (True, None)
+    await house.inbox.approve(house.me, request.id)
+    done, _ = await asyncio.wait([task], timeout=0.2)
+    assert (done, world.did) == (set(), [])  # approved, and it waits for go
+    await release(house, "cleanup")
+    assert (await task, world.did) == (1, ["delete 1"])
+
+
+async def test_what_a_stopped_agent_waited_for_is_withdrawn(house: House) -> None:
+    world = World(house.gate)
+    task = house.start(world.delete(["a"]))
+    (request,) = await house.waiting()
+    await hold(house, "cleanup", Setting.STOP)
+    with pytest.raises(assent.Denied, match="its agent was stopped"):
+        await task
+    assert (await house.in_state(request.id, State.CANCELLED)).decided_by == house.me.name
+
+
+async def test_its_runs_stop_with_it(house: House) -> None:
+    world = World(house.gate)
+
+    async def work() -> None:
+        async with house.gate.run("Tidy up"):
+            await world.delete(["a"])
+
+    task = house.start(work())
+    await house.waiting()
+    held = await hold(house, "cleanup", Setting.STOP, "enough")
+    assert [run.goal for run in held] == ["Tidy up"]
+    with pytest.raises((RunStopped, assent.Denied)):
+        await task
+    assert (await until(house, RunState.STOPPED)).reason == "enough"
+
+
+async def test_a_worker_takes_up_nothing_of_a_paused_agent(house: House) -> None:
+    world = World(house.gate)
+
+    @house.gate.host("loop")
+    async def resume(state: Any, resumption: Any) -> Any:
+        return await world.delete(["a"])
+
+    @house.gate.guard(reversible=False, detached=True, patience=0)
+    async def shred(path: str) -> str:
+        world.did.append(f"shred {path}")
+        return path
+
+    async def begun() -> None:
+        async with house.gate.run("Tidy up", host="loop"):
+            await world.delete(["a"])
+
+    with pytest.raises(assent.Parked):
+        await begun()
+    with pytest.raises(assent.Parked):
+        await shred("b")
+    requests = await house.waiting(2)
+    await hold(house, EVERYTHING, Setting.PAUSE)
+    async with house.gate.worker():
+        for request in requests:
+            await house.inbox.approve(house.me, request.id)
+        await asyncio.sleep(0.3)
+        assert world.did == []
+        await release(house, EVERYTHING)
+        await until(house, RunState.FINISHED)
+        detached = next(request for request in requests if request.candidate.action.name == "shred")
+        await house.in_state(detached.id, State.DONE)
+    assert sorted(world.did) == ["delete 1", "shred b"]
+
+
+async def test_a_plain_function_waits_as_well(house: House) -> None:
+    @house.gate.guard(reversible=True, reach="local")
+    def move(path: str) -> str:
+        return path.upper()
+
+    await hold(house, "cleanup", Setting.PAUSE)
+    task = house.start(asyncio.to_thread(move, "a"))
+    done, _ = await asyncio.wait([task], timeout=0.2)
+    assert not done
+    await release(house, "cleanup")
+    assert await task == "A"
+
+
+async def test_a_switch_holds_in_a_process_that_starts_later(house: House) -> None:
+    await hold(house, "cleanup", Setting.STOP)
+    other = await asyncio.to_thread(house.another_gate, agent="cleanup", lease=timedelta(seconds=30))
+    world = World(other)
+    with pytest.raises(RunStopped):
+        await world.find("a")
+
+
+async def test_a_run_of_a_paused_agent_is_paused_and_goes_on(house: House) -> None:
+    world = World(house.gate)
+
+    async def work() -> Any:
+        async with house.gate.run("Tidy up"):
+            return await world.delete(["a"])
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    await hold(house, "cleanup", Setting.PAUSE)
+    assert (await the_run(house)).state is RunState.PAUSED
+    await house.inbox.approve(house.me, request.id)
+    assert [run.goal for run in await release(house, "cleanup")] == ["Tidy up"]
+    assert await task == 1
