@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from assent.assemble import Desk
+from assent.cli.looking_back import afterwards
 from assent.cli.requests import at_hand, told
 from assent.cli.session import AsJson, at_desk
 from assent.core.decision import Finding, Opinion
@@ -60,18 +61,26 @@ def reconcile(
 @app.command()
 def review(
     ctx: typer.Context,
-    request_id: Id,
-    opinion: Annotated[Opinion, typer.Argument(help="What you think of it.", show_default=False)],
+    request_id: Id = "",
+    opinion: Annotated[Opinion | None, typer.Argument(help="What you think of it.", show_default=False)] = None,
     note: Annotated[str, typer.Option("--note", "-n", help="Why.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at once.")] = 50,
+    after: Annotated[str, typer.Option(help="Where the page before ended.", metavar="CURSOR")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Say what you think of something that already ran.
 
+    Without an ID it lists what somebody should look at: what went ahead on silence, and what ran without waiting.
+
     Example: assent review 7k flagged --note "should have asked"
     """
+    if not request_id:
+        return at_desk(ctx, lambda desk: afterwards(desk, after=after, limit=limit, as_json=as_json))
+    if opinion is None:
+        raise typer.BadParameter("say what you think of it: accepted or flagged")
 
     async def work(desk: Desk) -> None:
         person, request, _, _ = await at_hand(desk, request_id)
         await told(desk, await desk.inbox.review(person, request.id, opinion, note), "review", as_json=as_json)
 
-    at_desk(ctx, work)
+    return at_desk(ctx, work)

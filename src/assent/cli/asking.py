@@ -12,6 +12,7 @@ from datetime import datetime
 
 import typer
 
+from assent.cli.background import Background
 from assent.cli.card import is_folded, print_card
 from assent.cli.print import inert, say
 from assent.cli.session import can_ask
@@ -64,6 +65,7 @@ def confirmation(
     confirm: str,
     digest: str,
     as_json: bool,
+    about: Background | None = None,
 ) -> str:
     """What confirms the decision, after the person has seen what it is about where that has to be made sure.
 
@@ -74,7 +76,7 @@ def confirmation(
     if phrase and not confirm.strip():
         if not can_ask(as_json=as_json):
             raise ConfirmationNeeded(f"this is critical: pass --confirm {phrase!r} to {verb} it", phrase=phrase)
-        print_card(card, now, whole=True)
+        print_card(card, now, whole=True, about=about)
         say()
         say(f"This is critical. To {verb} it, type: ", inert(phrase, "bold"))
         confirm = line("> ")
@@ -83,20 +85,22 @@ def confirmation(
         return confirm
     reason = _needs_a_look(card, args)
     if reason and not digest and not confirm:
-        look(card, now, verb, reason, as_json=as_json)
+        look(card, now, verb, reason, as_json=as_json, about=about)
     elif not digest and not confirm and risk is not None and risk >= Risk.DANGEROUS and can_ask(as_json=as_json):
-        look(card, now, verb, f"it is {risk}", as_json=as_json)
+        look(card, now, verb, f"it is {risk}", as_json=as_json, about=about)
     return confirm
 
 
-def look(card: Briefing, now: datetime, verb: str, reason: str, *, as_json: bool) -> None:
+def look(
+    card: Briefing, now: datetime, verb: str, reason: str, *, as_json: bool, about: Background | None = None
+) -> None:
     """The person has the whole card before them and typed the verb."""
     if not can_ask(as_json=as_json):
         raise ConfirmationNeeded(
             f"{reason}; look at it with `assent show {card.code} --full`, then pass the digest under it as --digest",
             phrase="",
         )
-    print_card(card, now, whole=True)
+    print_card(card, now, whole=True, about=about)
     agreed(verb, f"{reason[:1].upper()}{reason[1:]}.")
 
 

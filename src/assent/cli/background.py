@@ -48,6 +48,8 @@ class Ways:
     go: str
     deny: str
     stop: str
+    history: str
+    """How every draft with its differences is seen."""
 
 
 def is_check_in(request: Request) -> bool:
@@ -66,7 +68,7 @@ async def background(story: Chronicle, request: Request) -> Background:
 
 def first_parts(about: Background, now: datetime, ways: Ways, *, whole: bool, history: bool = False) -> list[Part]:
     """What belongs right below the reasons: the draft before and, at a check-in, the run and what each choice means."""
-    parts = rounds(about.request, about.drafts, now, whole=whole, history=history)
+    parts = rounds(about.request, about.drafts, now, ways.history, whole=whole, history=history)
     if about.checks_in and about.run is not None:
         parts.append(_run(about.run, about, now, whole=whole))
         if about.request.state is State.PENDING:
@@ -82,8 +84,9 @@ def last_parts(about: Background, now: datetime, *, whole: bool) -> list[Part]:
 def _run(run: Run, about: Background, now: datetime, *, whole: bool) -> Part:
     facts = [("asked for", f"“{cut(run.original, whole)}”", Tone.PLAIN)] if run.original else []
     facts += [("may", cut(scope_words(run), whole), Tone.PLAIN), ("so far", so_far(run, now), Tone.PLAIN)]
-    waits = int(about.request.state is State.PENDING)
-    facts.append(("now", f"{run.state}: {cut(standing(run, now, waits), whole)}", TONES.get(run.state, Tone.PLAIN)))
+    stands = standing(run, now, 1 if about.request.state is State.PENDING else None)
+    now_it_is = f"{run.state}: {cut(stands, whole)}" if stands else str(run.state)
+    facts.append(("now", now_it_is, TONES.get(run.state, Tone.PLAIN)))
     if about.parent is not None:
         facts.append(("works for", parent_words(about.parent), Tone.PLAIN))
     after: tuple[Told, ...] = ()

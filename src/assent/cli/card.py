@@ -13,6 +13,7 @@ from rich.text import Text
 from assent.cli.background import Background, Ways, first_parts, last_parts
 from assent.cli.fields import Folding, differences, fields, shown
 from assent.cli.print import block, console, grid, inert, mark_of, risk_mark, section
+from assent.cli.run_words import outcome_words, went_on_silence
 from assent.cli.told import Sections
 from assent.core.action import Json
 from assent.core.briefing import Briefing, OptionLine
@@ -79,7 +80,7 @@ def is_folded(args: Mapping[str, Json]) -> bool:
 def time_words(card: Briefing) -> str:
     """The time left and what happens then, in a few words."""
     if card.state is not State.PENDING:
-        return str(card.state)
+        return f"{card.state}, on silence" if went_on_silence(card) else str(card.state)
     return f"{card.time_left}, then {card.then}" if card.ends_at is not None else _open_end(card)
 
 
@@ -125,6 +126,7 @@ def _ways(card: Briefing, about: Background) -> Ways:
         go=f"assent go {run}",
         deny=f"assent deny {code}",
         stop=f"assent deny {code} --stop",
+        history=f"every round with its differences: assent show {code} --history",
     )
 
 
@@ -217,7 +219,7 @@ def _vote(vote: Vote, now: datetime) -> Text:
 def _outcome(card: Briefing, now: datetime, folding: Folding) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if card.outcome:
-        lines.append(inert(card.outcome))
+        lines.append(inert(outcome_words(card)))
     if card.result is not None:
         lines.append(grid([(Text("result", style="bold"), shown(card.result, folding))]))
     if card.error:
@@ -228,7 +230,8 @@ def _outcome(card: Briefing, now: datetime, folding: Folding) -> list[Renderable
         told = f"nobody knows whether it happened: look, then assent reconcile {card.code} done|failed|retry"
         lines.append(Text(told, style="bold yellow"))
     if card.review is Review.OPEN:
-        lines.append(Text(f"waits for review: assent review {card.code} accepted|flagged"))
+        ran = "it went ahead on silence" if went_on_silence(card) else "it ran without waiting"
+        lines.append(Text(f"{ran}; somebody should look at it: assent review {card.code} accepted|flagged"))
     return [section("Outcome", *lines)] if lines else []
 
 

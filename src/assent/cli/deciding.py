@@ -1,6 +1,7 @@
 """Looking at what waits, and deciding it: pending, show, approve, deny, modify, choose, answer, revise."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,8 +12,8 @@ from assent.cli.background import background, background_document
 from assent.cli.card import document, print_card
 from assent.cli.plain import print_json
 from assent.cli.print import banner
-from assent.cli.requests import at_hand, hint, request_document, standing, states, table, told
-from assent.cli.session import SURFACE, AsJson, at_desk
+from assent.cli.requests import at_hand, hint, request_document, run_codes, run_named, standing, states, table, told
+from assent.cli.session import SURFACE, AsJson, at_desk, can_ask
 from assent.core.action import Risk
 from assent.core.briefing import brief
 from assent.core.request import Kind, State
@@ -35,6 +36,7 @@ def pending(
     agent: Annotated[str, typer.Option(help="Only of this agent.")] = "",
     state: Annotated[list[str] | None, typer.Option(help="Another state than pending; `all` for every one.")] = None,
     text: Annotated[str, typer.Option(help="Only with this in the title or the action's name.")] = "",
+    run: Annotated[str, typer.Option(help="Only of this run: its code, or the start of it.", metavar="RUN")] = "",
     review: Annotated[bool, typer.Option("--review", help="What ran and waits for review.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at once.")] = 50,
     after: Annotated[str, typer.Option(help="Where the page before ended.", metavar="CURSOR")] = "",
@@ -51,14 +53,16 @@ def pending(
     )  # fmt: skip
 
     async def work(desk: Desk) -> None:
-        page = await desk.inbox.page(wanted, after=after, limit=limit)
+        narrowed = replace(wanted, run=await run_named(desk, run)) if run else wanted
+        page = await desk.inbox.page(narrowed, after=after, limit=limit)
         now = await desk.store.now()
         cards = [brief(request, now) for request in page.requests]
         if as_json:
             mode = str(desk.judgement.policy.mode)
             return print_json({"mode": mode, "requests": [document(card) for card in cards], "next": page.next})
         banner(desk.judgement.policy)
-        return table(cards, now, "nothing waits" if wanted == WAITING else "nothing fits", page.next)
+        codes = await run_codes(desk, cards)
+        return table(cards, now, "nothing waits" if narrowed == WAITING else "nothing fits", page.next, codes)
 
     if watch:
         from assent.cli.watching import keep_drawing
@@ -86,7 +90,7 @@ def show(
         now = await desk.store.now()
         card = brief(request, now)
         person, why_not = standing(desk, request)
-        about = await background(Chronicle(desk.store, desk.settings.workspace), request)
+        about = await background(_story(desk), request)
         if as_json:
             you, beyond = person.name if person else "", background_document(about)
             print_json(request_document(desk, card, you=you, why_not=why_not, background=beyond))
@@ -124,6 +128,7 @@ def approve(
             typed = asking.confirmation(
                 card, now, verb="approve", phrase=card.phrase, risk=card.risk, args=card.args,
                 confirm=confirm, digest=digest, as_json=as_json,
+                about=await background(_story(desk), request) if can_ask(as_json=as_json) else None,
             )  # fmt: skip
         after = await desk.inbox.approve(
             person, request.id, note=note, seen_digest=digest or card.digest, confirm=typed, surface=SURFACE
@@ -284,3 +289,7 @@ def revise(
         await told(desk, after, "revise", as_json=as_json)
 
     at_desk(ctx, work)
+
+
+def _story(desk: Desk) -> Chronicle:
+    return Chronicle(desk.store, desk.settings.workspace)

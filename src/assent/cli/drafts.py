@@ -27,8 +27,8 @@ _LONG_LINE, _LONGEST_LINE = 200, 1_000
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
-def rounds(request: Request, drafts: Drafts, now: datetime, *, whole: bool, history: bool) -> list[Part]:
-    """The section of a draft: what it revises, what was said of that, and what is different now."""
+def rounds(request: Request, drafts: Drafts, now: datetime, how: str, *, whole: bool, history: bool) -> list[Part]:
+    """The section of a draft: what it revises, what was said of that, what is different now, and `how` to see more."""
     if not request.ask.draft_of:
         return []
     number = len(drafts.before) + 1
@@ -43,7 +43,7 @@ def rounds(request: Request, drafts: Drafts, now: datetime, *, whole: bool, hist
     lines += between(last.candidate, request.ask.candidate, whole=whole)
     if earlier := drafts.before[:-1]:
         lines += [_round(each, place, now, whole=whole) for place, each in enumerate(earlier, 1)]
-        lines.append(told(f"every round with its differences: assent show {request.code} --history", Tone.SOFT))
+        lines.append(told(how, Tone.SOFT))
     return [Part(title, tuple(lines))]
 
 

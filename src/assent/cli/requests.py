@@ -1,12 +1,12 @@
 """Requests as commands handle them: found by a part of their id, listed, and told about after a decision."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from rich.text import Text
 
 from assent.assemble import Desk
-from assent.cli.card import document, time_words
+from assent.cli.card import document, short_run, time_words
 from assent.cli.plain import print_json
 from assent.cli.print import banner, console, inert, listing, mark_of, say
 from assent.core.action import Json
@@ -14,9 +14,12 @@ from assent.core.authority import Principal
 from assent.core.briefing import Briefing, brief
 from assent.core.request import Executor, Kind, Request, State
 from assent.core.text import span
+from assent.engine.chronicle import Chronicle
+from assent.engine.oversight import Oversight
 from assent.errors import InvalidArguments, NotAllowed
 
 EVERY_STATE = "all"
+_ENOUGH, _ROOMY = 90, 110
 
 
 async def at_hand(desk: Desk, request_id: str) -> tuple[Principal, Request, Briefing, datetime]:
@@ -51,22 +54,50 @@ def states(names: Sequence[str]) -> tuple[State, ...]:
     return tuple(known[name] for name in wanted)
 
 
-def table(cards: Sequence[Briefing], now: datetime, nothing: str, following: str) -> None:
-    """One line each: risk, code, title, agent, when asked, time left and what then."""
+async def run_named(desk: Desk, prefix: str) -> str:
+    """The id of the run whose code begins like that; a run that agents only name is found by its whole name."""
+    found = await desk.store.find_runs(desk.settings.workspace, prefix.strip().lower(), limit=2)
+    if len(found) > 1:
+        return (await Oversight(desk.store, desk.settings.workspace).find(prefix)).id
+    return found[0].id if found else prefix
+
+
+async def run_codes(desk: Desk, cards: Sequence[Briefing]) -> dict[str, str]:
+    """What to call the runs of these requests, where there is room to say it."""
+    runs = {card.run for card in cards if card.run}
+    if not runs or console(table=True).width < _ROOMY:
+        return {}
+    known = await Chronicle(desk.store, desk.settings.workspace).codes(runs)
+    return {run: known.get(run) or short_run(run) for run in runs}
+
+
+def table(
+    cards: Sequence[Briefing], now: datetime, nothing: str, following: str, runs: Mapping[str, str] | None = None
+) -> None:
+    """One line each: risk, code, title, agent, when asked, time left and what then; the run, where `runs` names it."""
     if not cards:
         return say(nothing)
-    rows = [
-        (
+    waits = any(card.state is State.PENDING for card in cards)
+    names = ["RISK", "CODE", "WHAT", "AGENT", "ASKED", "TIME LEFT" if waits else "STATE"]
+    roomy = console(table=True).width >= _ENOUGH
+    if not roomy:
+        names.remove("ASKED")
+    if runs:
+        names.insert(4, "RUN")
+    rows = []
+    for card in cards:
+        row = [
             mark_of(card),
             Text(card.code, style="bold"),
             inert(card.title),
             inert(card.agent),
-            Text(f"{span(now - card.asked_at)} ago"),
+            *([Text(f"{span(now - card.asked_at)} ago")] if roomy else []),
             inert(time_words(card)),
-        )
-        for card in cards
-    ]
-    listing(("RISK", "CODE", "WHAT", "AGENT", "ASKED", "TIME LEFT"), rows, flexible=2, narrow=(3,))
+        ]
+        if runs:
+            row.insert(4, inert(runs.get(card.run, "")))
+        rows.append(row)
+    listing(names, rows, flexible=2, narrow=(3, 4) if runs else (3,))
     if following:
         console().print(inert(f"more: --after {following}", "dim"), soft_wrap=True)
     return None

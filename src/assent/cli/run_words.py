@@ -6,6 +6,7 @@ from decimal import Decimal
 from assent.cli.plain import as_json
 from assent.cli.told import Tone
 from assent.core.action import Json
+from assent.core.briefing import Briefing
 from assent.core.request import Kind, Request, Review, State
 from assent.core.run import Run, RunState
 from assent.core.text import shortened, span
@@ -97,7 +98,7 @@ def standing(run: Run, now: datetime, waiting: int | None = None) -> str:
         case RunState.RUNNING if waiting:
             return "waits for a person"
         case RunState.RUNNING:
-            return "at work"
+            return "at work" if waiting is not None else ""
         case RunState.PARKED if waiting or (waiting is None and run.waits):
             return f"has waited for a person{since}"
         case RunState.PARKED:
@@ -202,6 +203,19 @@ def ended_words(request: Request, now: datetime) -> tuple[str, Tone]:
         Review.ACCEPTED: "; accepted in review",
     }.get(request.review, "")  # fmt: skip
     return f"{word}{ran}{error}{review}", tone
+
+
+def outcome_words(card: Briefing) -> str:
+    """The outcome on a card, with silence said plainly."""
+    state, silent, rest = card.outcome.partition(": silence by silence")
+    if not silent:
+        return card.outcome
+    return f"{state}: {'WENT AHEAD ON SILENCE' if went_on_silence(card) else 'nobody answered'}{rest}"
+
+
+def went_on_silence(card: Briefing) -> bool:
+    """It was let pass because nobody objected, or answered, in time."""
+    return card.state is not State.EXPIRED and ": silence by silence" in card.outcome
 
 
 def claimed_cost(request: Request) -> str:

@@ -102,11 +102,15 @@ def rows_of(parts: Sequence[Part], width: int, paint: Paint, *, indent: int = 2)
         rows += [BLANK, line((inert(part.title), paint(Tone.STRONG)))]
         rows += [[*space, *row] for each in part.lines for row in _paragraph(each, room, paint)]
         if part.claims:
-            inner = [row for each in part.claims for row in _paragraph(each, room - 4, paint)]
+            inner = [row for each in part.claims for row in _paragraph(each, room - 4, _as_claim(paint))]
             title = [(part.says, paint(Tone.CLAIM))]
             rows += [[*space, *row] for row in boxed(inner, room, paint(Tone.BOX), title, dashed=True)]
         rows += [[*space, *row] for each in part.after for row in _paragraph(each, room, paint)]
     return rows
+
+
+def _as_claim(paint: Paint) -> Paint:
+    return lambda tone: paint(Tone.CLAIM if tone is Tone.PLAIN else tone)
 
 
 def _paragraph(each: Told, width: int, paint: Paint) -> list[Row]:

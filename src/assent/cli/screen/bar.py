@@ -11,6 +11,7 @@ from assent.cli.screen.lines import DASH, Piece, Row, cut, flow, inert, line, sp
 from assent.cli.screen.live import View
 from assent.cli.screen.look import PLAIN, Look
 from assent.core.request import Kind, Review, State
+from assent.core.run import RunState
 
 Spot = tuple[int, int, int, str]
 """A place that acts like a key when clicked: line, first and last column, key."""
@@ -24,6 +25,16 @@ class Deed:
     label: str
     on: bool = True
     harsh: bool = False
+
+
+def run_deeds(shown: Shown | None) -> list[Deed]:
+    """What can be done with the run of what is shown."""
+    run = shown.about.run if shown is not None and shown.about is not None else None
+    if run is None:
+        return []
+    paused = run.state is RunState.PAUSED
+    may = run.state.is_open and run.state is not RunState.STOPPING
+    return [*([Deed("p", "Go on" if paused else "Pause run")] if may else []), Deed("w", "Run")]
 
 
 def deeds(shown: Shown | None) -> list[Deed]:
@@ -55,7 +66,7 @@ def bar(shown: Shown | None, note: Piece | None, width: int, look: Look) -> tupl
     opens = [Deed("e", "Open")] if shown is not None and shown.hides else []
     more = [Deed("e", "Open/fold"), Deed("J", "JSON")] if shown is not None and not opens else []
     ends = [Deed("?", "Keys"), Deed("q", "Quit")]
-    must = [*opens, *deeds(shown)]
+    must = [*opens, *deeds(shown), *run_deeds(shown)]
     more = more if _width([*must, *ends, *more]) <= width else []
     rows: list[list[Piece]] = [[]]
     spots: list[Spot] = []

@@ -7,9 +7,13 @@ from datetime import datetime, timedelta
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from assent.cli.background import Background, first_parts, last_parts
+from assent.cli.run_words import outcome_words, went_on_silence
 from assent.cli.screen.fields import fields, folds, one_line
 from assent.cli.screen.lines import BLANK, DASH, Piece, Row, boxed, chips, cut, flow, inert, line, spread
 from assent.cli.screen.look import PLAIN, Look, mark, mark_of
+from assent.cli.screen.tones import WAYS, paint
+from assent.cli.told import rows_of
 from assent.core.action import Json
 from assent.core.briefing import Briefing, Difference, OptionLine
 from assent.core.request import Kind, Review, State
@@ -29,6 +33,8 @@ class Shown:
     whole: bool = False
     hides: str = ""
     """What of the arguments was never opened; while there is something, it cannot be approved."""
+    about: Background | None = None
+    """Its run and its drafts, once they are read."""
 
 
 def hidden(brief: Briefing) -> str:
@@ -84,11 +90,16 @@ def body(shown: Shown, now: datetime, width: int, look: Look) -> list[Row]:
         rows += [BLANK, *flow([(f"You cannot decide this: {inert(shown.why_not)}.", look.risky)], width)]
     rows += _outcome(brief, width, look, whole=shown.whole)
     rows += _why(brief, width, look)
+    if shown.about is not None:
+        first = first_parts(shown.about, now, WAYS, whole=shown.whole, history=shown.whole)
+        rows += rows_of(first, width, paint(look))
     rows += _question(brief, width, look)
     rows += _options(brief, width, look)
     rows += _runs(shown, width, look)
     rows += changes(brief.differences, width, look, "What was changed since it was asked")
     rows += _people(brief, now, width, look)
+    if shown.about is not None:
+        rows += rows_of(last_parts(shown.about, now, whole=shown.whole), width, paint(look))
     rows += _claims(brief, width, look, whole=shown.whole)
     policy = f" · policy {brief.policy_version}" if brief.policy_version else ""
     rows += [
@@ -239,12 +250,13 @@ def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]
 def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Row]:
     if brief.state is State.PENDING:
         return []
-    rows = [BLANK, _heading("What became of it", look), *flow([(inert(brief.outcome)[:600], look.ink)], width)]
+    rows = [BLANK, _heading("What became of it", look), *flow([(inert(outcome_words(brief))[:600], look.ink)], width)]
     if brief.state is State.UNKNOWN:
         told = "It was started and its end was never recorded. Look at the outside world, then press r and say."
         rows += flow([(told, look.risky)], width)
     if brief.review is Review.OPEN:
-        rows += flow([("It ran without waiting, and somebody should look at it: a accept, f flag.", look.risky)], width)
+        ran = "It went ahead on silence" if went_on_silence(brief) else "It ran without waiting"
+        rows += flow([(f"{ran}, and somebody should look at it: a accept, f flag.", look.risky)], width)
     if brief.error:
         rows += flow([(inert(brief.error, lines=True)[:2_000], look.danger)], width, ("error  ", look.soft))
     if brief.result is not None:

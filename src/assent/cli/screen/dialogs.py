@@ -366,7 +366,7 @@ class Words(Dialog[str]):
 class Sheet(Dialog[None]):
     """Something to read."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,enter,question_mark,J", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,enter,question_mark,J,w", "leave", show=False)]
 
     def __init__(self, heading: str, look: Look, draw: Draw) -> None:
         super().__init__(heading, look)

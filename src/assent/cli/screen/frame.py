@@ -9,6 +9,7 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widgets import Input
 
+from assent.cli.background import Background
 from assent.cli.screen import bar, card
 from assent.cli.screen.card import Shown
 from assent.cli.screen.lines import Piece, Row, inert
@@ -32,6 +33,7 @@ class Frame(Screen[None]):
         self.view = View.MINE
         self.current: Request | None = None
         self.whole = False
+        self.about: Background | None = None
         self.opened: set[tuple[str, str]] = set()
         self.trouble = ""
         self._note: Piece | None = None
@@ -72,7 +74,8 @@ class Frame(Screen[None]):
         if key not in self._hides:
             self._hides = {key: card.hidden(brief)}
         hides = "" if key in self.opened else self._hides[key]
-        return Shown(brief, self.live.why_not(self.current), self.whole, hides)
+        about = self.about if self.about is not None and self.about.request.id == brief.id else None
+        return Shown(brief, self.live.why_not(self.current), self.whole, hides, about)
 
     def tell(self, text: str, *, bad: bool = False) -> None:
         """The bar says it, for a while."""

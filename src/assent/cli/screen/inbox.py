@@ -12,11 +12,12 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
 
+from assent.cli.screen.beyond import Beyond
 from assent.cli.screen.card import Shown
 from assent.cli.screen.decisions import Decisions
 from assent.cli.screen.dialogs import DWELL, Dialog, Sheet
 from assent.cli.screen.fields import safe_json
-from assent.cli.screen.frame import Frame, said
+from assent.cli.screen.frame import said
 from assent.cli.screen.keys import BINDINGS, help_lines
 from assent.cli.screen.lines import line, wrapped
 from assent.cli.screen.live import View
@@ -37,7 +38,7 @@ AFTER_A_MISS = 3.0
 """Seconds without decisions after a key that came too early."""
 
 
-class InboxScreen(Frame):
+class InboxScreen(Beyond):
     """The inbox, live."""
 
     BINDINGS: ClassVar[list[BindingType]] = list(BINDINGS)
@@ -51,7 +52,7 @@ class InboxScreen(Frame):
 
     def __init__(self, settings: Settings, look: Callable[[], Look]) -> None:
         super().__init__(settings, look)
-        self.decisions = Decisions(self.live, look, self._asked)
+        self.decisions = Decisions(self.live, look, self.asked)
         self._since, self._dwell = 0.0, DWELL
         self._pending: set[str] = set()
         self._everything = True
@@ -119,7 +120,7 @@ class InboxScreen(Frame):
         self._pending, self._everything = set(), False
         if not self.live.is_open:
             return
-        if everything or any(":" in key for key in changed):
+        if everything or any(":" in key and not key.startswith("run:") for key in changed):
             await self.live.refresh_policy()
             await self.live.reload()
         else:
@@ -129,6 +130,8 @@ class InboxScreen(Frame):
             newest = await self.live.fetch(self.current.id)
         self.trouble = ""
         self._redisplay(newest)
+        if everything or self.is_about(changed):
+            self.look_beyond(self.current)
 
     def _tick(self) -> None:
         self._ticks += 1
@@ -195,6 +198,7 @@ class InboxScreen(Frame):
             self._since, self._dwell = time.monotonic(), DWELL
             self.set_timer(DWELL, self._mark_seen)
         if not same or was is not request:
+            self.look_beyond(request)
             self.query_one("#body", Paper).redraw(top=not same)
         self.query_one("#head", Slab).redraw()
         self.query_one("#bar", Slab).redraw()
@@ -227,7 +231,7 @@ class InboxScreen(Frame):
 
     # Deciding
 
-    async def _asked(self, dialog: Dialog[T]) -> T | None:
+    async def asked(self, dialog: Dialog[T]) -> T | None:
         dialog.set_class(self.has_class("narrow"), "narrow")
         return await self.app.push_screen_wait(dialog)
 
@@ -266,12 +270,20 @@ class InboxScreen(Frame):
             return
         if shown.why_not and shown.brief.state is State.PENDING:
             self.tell(f"you cannot decide this: {shown.why_not}", bad=True)
-        elif wait and time.monotonic() - self._since < self._dwell:
-            # A key that was not taken may be the first of a sentence; its letters must not decide either.
-            self._since, self._dwell = time.monotonic(), AFTER_A_MISS
-            self.tell("it has only just come up; look at it first", bad=True)
-        else:
+        elif not (wait and self._is_too_soon()):
             self.run_worker(self.attempt(self._decide(shown, say)), group="decide", exclusive=True, exit_on_error=False)
+
+    def _is_too_soon(self) -> bool:
+        if time.monotonic() - self._since >= self._dwell:
+            return False
+        # A key that was not taken may be the first of a sentence; its letters must not decide either.
+        self._since, self._dwell = time.monotonic(), AFTER_A_MISS
+        self.tell("it has only just come up; look at it first", bad=True)
+        return True
+
+    def action_hold(self) -> None:
+        if self.current is not None and not self._is_too_soon():
+            self.hold_or_go()
 
     async def _decide(self, shown: Shown, say: Callable[[Shown], Awaitable[Request | None]]) -> None:
         try:

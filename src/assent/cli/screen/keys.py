@@ -15,6 +15,8 @@ BINDINGS: tuple[Binding, ...] = (
     Binding("r", "decide('look')", show=False),
     Binding("f", "decide('flag')", show=False),
     *(Binding(str(number), f"choose({number})", show=False) for number in range(1, 10)),
+    Binding("p", "hold", show=False),
+    Binding("w", "timeline", show=False),
     Binding("e", "open", show=False),
     Binding("J", "raw", show=False),
     Binding("enter", "to_card", show=False),
@@ -56,6 +58,10 @@ HELP: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ("d", "deny, with one of five reasons or your own"),
         ("m", "modify the arguments; ctrl+e in the form opens $EDITOR"),
         ("s", "send back with instructions"),
+    )),
+    ("Its run", (
+        ("w", "what the run did so far: every step, who decided, and what it may do"),
+        ("p", "pause the run, and time with it; again lets it go on"),
     )),
     ("After it ran", (
         ("u", "undo, while its window is open"),

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from assent.cli.run_words import outcome_words
 from assent.cli.screen.card import is_soon
 from assent.cli.screen.lines import Piece, Row, cut, flow, inert, line, spread
 from assent.cli.screen.look import PLAIN, Look, mark
@@ -203,7 +204,7 @@ def _when(brief: Briefing, now: datetime, look: Look) -> Piece:
 def _about(brief: Briefing) -> str:
     words = []
     if brief.state is not State.PENDING:
-        words.append(inert(brief.outcome.partition(": ")[2] or brief.outcome))
+        words.append(inert(outcome_words(brief).partition(": ")[2] or brief.outcome))
     elif brief.kind is Kind.QUESTION:
         words.append(brief.then)
     else:
