@@ -46,12 +46,15 @@ async def delete_backups(files: list[str]) -> int:
 
 async def work(state: dict[str, Any]) -> dict[str, Any]:
     run = playground.current_run()
-    told = await run.clarify()  # parks here until the answers are there; a task that is clear asks nothing
-    await announce(f"backups in {told['where']} go if they are {told['how old']}")
-    if "found" not in state:
-        days = int(re.search(r"\d+", told["how old"]).group())
-        run.snapshot(state := {"found": await find_backups(told["where"], days)})  # what was read is kept
-    return {**told, "deleted": await delete_backups(state["found"])}
+    try:
+        told = await run.clarify()  # parks here until the answers are there; a task that is clear asks nothing
+        await announce(f"backups in {told['where']} go if they are {told['how old']}")
+        if "found" not in state:
+            days = int(re.search(r"\d+", told["how old"]).group())
+            run.snapshot(state := {"found": await find_backups(told["where"], days)})  # what was read is kept
+        return {**told, "deleted": await delete_backups(state["found"])}
+    except assent.Denied as denied:
+        return {"deleted": 0, "why": denied.reason}
 
 
 @gate.host("clarify")

@@ -49,18 +49,23 @@ async def work(messages: list[str]) -> dict[str, str]:
         try:
             await run.sampled(number, given=text, made=words[word], every=4)
         except assent.Denied as problem:
-            await corrected(run, messages, labels, words, problem.reason)
+            if not await corrected(run, messages, labels, words, problem.reason):
+                break  # nobody mends it: the batch ends here, and what was labelled stays
     return labels
 
 
-async def corrected(run: Any, messages: list[str], labels: dict[str, str], words: dict[str, str], why: str) -> None:
-    """What was labelled so far was looked at by a person, and what they changed was set and learned from."""
+async def corrected(run: Any, messages: list[str], labels: dict[str, str], words: dict[str, str], why: str) -> bool:
+    """Whether a person mended what was labelled so far; what they changed was set, and learned from."""
     shown = {number: {"text": messages[int(number) - 1], "label": label} for number, label in labels.items()}
-    right = await run.checkpoint(f"correct the labels: {why}", shown, editable=True)
+    try:
+        right = await run.checkpoint(f"correct the labels: {why}", shown, editable=True)
+    except assent.Denied:
+        return False
     for number, label in labels.items():
         if (meant := right[number]["label"]) != label:
             labels[number] = await set_label(int(number), meant)
             words |= {word: meant for word in words if word in messages[int(number) - 1]}
+    return True
 
 
 @gate.host("labeller")

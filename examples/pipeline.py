@@ -16,6 +16,8 @@ from playground import Says, did
 playground.enter(__name__)
 gate = assent.open(agent="pipeline")
 
+IN_USE = "shop:9c1e"
+
 
 @gate.guard(reversible=True, reach="local")
 async def build_image(commit: str) -> str:
@@ -30,7 +32,7 @@ async def run_migration(database: str, statement: str) -> str:
 @gate.guard(reversible=True, reach="service", says="Deploy {image} to {environment}")
 async def deploy(image: str, environment: str) -> dict[str, str]:
     did(f"deployed {image} to {environment}")
-    return {"image": image, "before": "shop:9c1e", "errors": "0.2% of requests, 0.1% before"}
+    return {"image": image, "before": IN_USE, "errors": "0.2% of requests, 0.1% before"}
 
 
 @gate.guard(reversible=True, reach="service", says="Go back to {image} in {environment}")
@@ -40,20 +42,20 @@ async def roll_back(image: str, environment: str) -> str:
 
 async def work(commit: str) -> dict[str, str]:
     run = playground.current_run()
-    async with run.phase("build"):
-        image = await build_image(commit)
-    async with run.phase("migrate"):
-        unsure = run_migration.with_(confidence=0.6, why="The index may lock the table for a minute.")
-        await unsure("orders", "create index on orders (customer)")
-    plan = {"image": image, "environment": "production", "in use": "shop:9c1e", "rollback": "one minute"}
     made: dict[str, str] = {}
     try:
+        async with run.phase("build"):
+            image = await build_image(commit)
+        async with run.phase("migrate"):
+            unsure = run_migration.with_(confidence=0.6, why="The index may lock the table for a minute.")
+            await unsure("orders", "create index on orders (customer)")
+        plan = {"image": image, "environment": "production", "in use": IN_USE, "rollback": "one minute"}
         async with run.phase("deploy", plan, before=True, after="soft") as phase:
             made = phase.result = await deploy(image, "production")
     except assent.Denied as denied:
         if made:  # somebody objected to what came of it
             await roll_back(made["before"], "production")
-        return {"in use": "shop:9c1e", "why": denied.reason}
+        return {"in use": IN_USE, "why": denied.reason}
     return {"in use": image, "why": "deployed, and nobody objected"}
 
 

@@ -99,12 +99,14 @@ def play(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: Sequen
         print(f"Once it is parked, you may end this with Ctrl-C. Any worker goes on with it:\n    cd {here}")
         print(f"    PYTHONPATH={quote(str(BESIDE))} assent worker {GIVEN.name}:gate", end="\n\n", flush=True)
     with suppress(KeyboardInterrupt):
-        asyncio.run(_played(gate, begin, list(script)))
+        went_well = asyncio.run(_played(gate, begin, list(script)))
         if not GIVEN.folder:
             shutil.rmtree(Path.cwd())
+        sys.exit(not went_well)
 
 
-async def _played(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: list[Says]) -> None:
+async def _played(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: list[Says]) -> bool:
+    """Whether it went well."""
     try:
         await begin()
     except assent.Parked:
@@ -115,6 +117,7 @@ async def _played(gate: assent.Gate, begin: Callable[[], Awaitable[None]], scrip
     print(f"\nThe run is {run.state}: {run.outcome if run.outcome is not None else run.reason or run.error}")
     await place.store.close()
     await gate.close()
+    return not run.error
 
 
 async def _attended(place: Desk, script: list[Says]) -> Run:
