@@ -110,9 +110,9 @@ PLAYED = [
     Example(
         "payments",
         PAID,
-        [Says("deny", "not this month"), Says("approve"), Says("approve", by="bo")],
-        [*PAID[:3], PAID[4]],
-        {"paid": ["R-101", "R-102", "R-103", "R-105"], "left": ["R-104: not this month"]},
+        [Says("approve"), Says("approve"), Says("approve", by="bo")],
+        PAID,
+        {"paid": ["R-101", "R-102", "R-103", "R-104", "R-105"], "left": []},
     ),
     Example(
         "clarify",
