@@ -9,7 +9,7 @@ from datetime import datetime
 
 from assent.cli.drafts import chain_document, rounds
 from assent.cli.run_documents import run_document, step_document
-from assent.cli.run_words import TONES, cut, scope_words, so_far, standing
+from assent.cli.run_words import cut, scope_words, so_far, stands_at
 from assent.cli.steps import recalled
 from assent.cli.timeline import claims, parent_words
 from assent.cli.told import Part, Told, Tone, named, told
@@ -84,9 +84,7 @@ def last_parts(about: Background, now: datetime, *, whole: bool) -> list[Part]:
 def _run(run: Run, about: Background, now: datetime, *, whole: bool) -> Part:
     facts = [("asked for", f"“{cut(run.original, whole)}”", Tone.PLAIN)] if run.original else []
     facts += [("may", cut(scope_words(run), whole), Tone.PLAIN), ("so far", so_far(run, now), Tone.PLAIN)]
-    stands = standing(run, now, 1 if about.request.state is State.PENDING else None)
-    now_it_is = f"{run.state}: {cut(stands, whole)}" if stands else str(run.state)
-    facts.append(("now", now_it_is, TONES.get(run.state, Tone.PLAIN)))
+    facts.append(("now", *stands_at(run, now, 1 if about.request.state is State.PENDING else None, whole=whole)))
     if about.parent is not None:
         facts.append(("works for", parent_words(about.parent), Tone.PLAIN))
     after: tuple[Told, ...] = ()

@@ -89,6 +89,13 @@ def so_far(run: Run, now: datetime) -> str:
     return f"{steps}, {spent}, began {span(now - run.created_at)} ago"
 
 
+def stands_at(run: Run, now: datetime, waiting: int | None, *, whole: bool) -> tuple[str, Tone]:
+    """State and standing in one line, with its tone."""
+    words = standing(run, now, waiting)
+    told = f"{run.state}: {cut(words, whole)}" if words else str(run.state)
+    return told, Tone.WARN if waiting and run.state is RunState.RUNNING else TONES.get(run.state, Tone.PLAIN)
+
+
 def standing(run: Run, now: datetime, waiting: int | None = None) -> str:
     """Where the run stands, for somebody who does not know the words. `waiting` requests wait for a person."""
     by = f" by {run.by}" if run.by else ""
@@ -230,7 +237,8 @@ def in_short(request: Request, now: datetime) -> tuple[str, Tone]:
     ended, last = ended_words(request, now)
     if not decided:
         return (f"ran at once, {ended}" if ended else str(request.state)), last
-    return ", ".join(each for each in (decided, ended) if each), last if ended else tone
+    loud = not ended or request.word == "silence"
+    return ", ".join(each for each in (decided, ended) if each), tone if loud else last
 
 
 def _value(value: Json) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from assent.cli.plain import as_json
-from assent.cli.run_words import TONES, clock, cut, scope_words, so_far, standing
+from assent.cli.run_words import TONES, clock, cut, scope_words, so_far, stands_at
 from assent.cli.steps import stepped
 from assent.cli.told import Part, Told, Tone, named, told
 from assent.core.request import Request, State
@@ -20,7 +20,7 @@ def timeline(tree: Branch, parent: Run | None, now: datetime, *, whole: bool) ->
     waiting = sum(request.state is State.PENDING for request in tree.steps)
     facts = [("asked for", f"“{cut(run.original, whole)}”", Tone.PLAIN)] if run.original else []
     facts += [("may", cut(scope_words(run), whole), Tone.PLAIN), ("so far", so_far(run, now), Tone.PLAIN)]
-    facts.append(("now", f"{run.state}: {cut(standing(run, now, waiting), whole)}", TONES.get(run.state, Tone.PLAIN)))
+    facts.append(("now", *stands_at(run, now, waiting, whole=whole)))
     if parent is not None:
         facts.append(("works for", parent_words(parent), Tone.PLAIN))
     if run.worker and run.state is RunState.RUNNING:

@@ -12,9 +12,10 @@ from assent.cli.told import Tone
 def paint(look: Look) -> Callable[[Tone], Style]:
     """The tones in the colours of a theme."""
     strong = Style(bold=True, underline=True)
+    good, warn, bad = (Style(color=style.color) for style in (look.ok, look.risky, look.danger))
     styles = {
-        Tone.PLAIN: look.ink, Tone.STRONG: look.strong, Tone.SOFT: look.soft, Tone.GOOD: look.ok,
-        Tone.WARN: look.risky, Tone.BAD: look.danger, Tone.SAFE: look.ok, Tone.RISKY: look.risky,
+        Tone.PLAIN: look.ink, Tone.STRONG: look.strong, Tone.SOFT: look.soft, Tone.GOOD: good,
+        Tone.WARN: warn, Tone.BAD: bad, Tone.SAFE: look.ok, Tone.RISKY: look.risky,
         Tone.DANGEROUS: look.danger, Tone.CRITICAL: look.critical, Tone.ASKED: look.ask, Tone.CLAIM: look.claim,
         Tone.BOX: look.claim_line, Tone.ADDED: look.added, Tone.GONE: look.gone, Tone.ADDED_WORD: look.added + strong,
         Tone.GONE_WORD: look.gone + strong,
