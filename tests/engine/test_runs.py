@@ -11,7 +11,7 @@ import pytest
 import assent
 from assent.core.request import State
 from assent.core.run import Run, RunState
-from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
+from assent.core.run_life import Continue, Enter, Pause, RunEvent, Stop, advance_run
 from assent.errors import RunStopped
 from assent.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
@@ -688,3 +688,79 @@ async def test_a_worker_runs_nothing_of_a_run_that_is_paused_or_stopped(house: H
             while (await house.desk.store.request("default", parked.value.request_id)).state is not State.CANCELLED:  # type: ignore[union-attr]
                 await asyncio.sleep(0.02)
     assert did == []
+
+
+async def test_one_call_approved_beside_one_that_still_waits_keeps_its_result(house: House) -> None:
+    did: list[str] = []
+
+    @house.gate.guard(reversible=False)
+    async def drop(path: str) -> str:
+        await asyncio.sleep(0.02)
+        did.append(path)
+        return path
+
+    async def work() -> list[str]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(drop(path)) for path in ("a", "b")]
+        return [task.result() for task in tasks]
+
+    @house.gate.host("loop")
+    async def resume(state: Any, resumption: Any) -> Any:
+        return await work()
+
+    async def begun() -> None:
+        async with house.gate.run("Tidy up", host="loop"):
+            await work()
+
+    with pytest.raises(BaseException) as stopped:
+        await begun()
+    assert stopped.type in (assent.Parked, BaseExceptionGroup)
+    requests = {request.candidate.action.args["path"]: request for request in await house.waiting(2)}
+    async with house.gate.worker():
+        await house.inbox.approve(house.me, requests["a"].id)
+        await house.in_state(requests["a"].id, State.DONE)
+        await until(house, RunState.PARKED)
+        assert did == ["a"]
+        await house.inbox.approve(house.me, requests["b"].id)
+        record = await until(house, RunState.FINISHED)
+    assert (record.outcome, did) == (["a", "b"], ["a", "b"])
+
+
+async def test_whoever_lost_a_run_has_no_say_in_it_however_much_it_hears(house: House) -> None:
+    async with house.gate.run("Tidy up", key="nightly") as run:
+        other = house.another_gate(agent="cleanup", lease=timedelta(seconds=30))
+        record = await the_run(house)
+
+        def taken(view: View) -> Any:
+            assert view.run is not None
+            return advance_run(view.run, Enter("elsewhere", timedelta(seconds=30)), view.now + timedelta(hours=1))
+
+        await other.store.transact("default", None, taken, run=record.id)
+        async with asyncio.timeout(10):
+            while run.record.worker != "elsewhere":
+                await run._look()
+        with pytest.raises(assent.Conflict):
+            await run.spent(1)
+    assert (await the_run(house)).spend == 0
+
+
+async def test_a_call_cancelled_while_it_begins_is_on_record_as_not_run(house: House) -> None:
+    world = World(house.gate)
+    task = house.start(world.delete(["a"]))
+    (request,) = await house.waiting()
+    execution, began = house.gate._execution, asyncio.Event()
+    move = execution._move
+
+    async def slow(request: Any, event: Any) -> Any:
+        made = await move(request, event)
+        began.set()
+        await asyncio.sleep(30)
+        return made
+
+    execution._move = slow  # type: ignore[method-assign]
+    await house.inbox.approve(house.me, request.id)
+    async with asyncio.timeout(10):
+        await began.wait()
+    task.cancel()
+    failed = await house.in_state(request.id, State.FAILED)
+    assert (failed.error, world.did) == ("cancelled before it ran", [])

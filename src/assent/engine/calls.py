@@ -390,12 +390,16 @@ class Calls:
         active: HeldRun | None = None,
     ) -> Request:
         while True:
-            request = await self.settled(request, patience, ear)
+            if active is None or patience == 0 or not _must_wait(request):
+                request = await self.settled(request, patience, ear)
+            else:
+                async with active.aside():
+                    request = await self.settled(request, patience, ear)
             if request.state is not State.APPROVED:
                 return request
             tool = self.tool_for(request, asked)
             if active is not None:
-                await active.until_going(for_sure=True)
+                await active.until_going(for_sure=True, flying=True)
             elif self.judgement.switches:
                 await self._until_go(request, patience)
             if reason := await self.judgement.objection(tool, request):

@@ -5,6 +5,7 @@ import inspect
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -72,7 +73,11 @@ class Execution:
     async def begin(self, request: Request) -> Request:
         """Intent is on record and the permit is used; whoever gets here runs it, nobody else does."""
         digest_held = request.candidate.permit_digest
-        began = await self._move(request, Begin(self.worker, self.lease, digest_held))
+        try:
+            began = await self._move(request, Begin(self.worker, self.lease, digest_held))
+        except asyncio.CancelledError:
+            await asyncio.shield(self._did_not_run(request))
+            raise
         if began.state is not State.RUNNING:
             raise Conflict(
                 f"request {began.code} is {began.state}: {began.reason}; propose again",
@@ -80,6 +85,19 @@ class Execution:
             )  # fmt: skip
         self.hold(began)
         return began
+
+    async def _did_not_run(self, request: Request) -> None:
+        """Cancelled while intent was being put on record: if it is, so is that nothing came of it."""
+
+        def step(view: View) -> Change | None:
+            now = view.request
+            ours = now is not None and now.state is State.RUNNING and now.worker == self.worker
+            if now is None or not ours or now.fence != request.fence + 1:
+                return None
+            return advance(now, Fail(now.fence, "cancelled before it ran"), view.now)
+
+        with suppress(AssentError):
+            await self._store.transact(request.workspace, request.id, step)
 
     async def withdraw(self, request: Request, reason: str) -> Request:
         """What was approved does not run after all; its permit is gone."""

@@ -337,7 +337,7 @@ class Gate:
         context = in_run(context, active, "question", {"question": text})
         ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers))
         async with active.waiting():
-            return await answered(self._calls, ask, active.patience if patience is None else patience)
+            return await answered(self._calls, ask, active.patience_for(patience))
 
     @asynccontextmanager
     async def run(

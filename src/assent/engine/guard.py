@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from assent.core.request import Request, State
 from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared
-from assent.engine.holding import CURRENT, HeldRun
+from assent.engine.holding import CURRENT, HeldRun, inside
 from assent.engine.judgement import Context
 from assent.engine.portal import Portal, on_event_loop
 from assent.engine.tool import Tool
@@ -98,22 +98,24 @@ class Guarded(Generic[P, R]):
     async def _in_run(self, prepared: Prepared, active: HeldRun) -> Any:
         """The same inside a run: what waits parks it, and what a person ends with it ends it.
 
-        A call that need not wait is in flight from the start: the run does not park before it has ended, so that no
+        It is in flight from the start, except while it waits: the run does not park before it has ended, so that no
         sibling is cancelled between its record and its work.
         """
-        patience = active.patience if self._patience is None else self._patience
+        patience = active.patience_for(self._patience)
         async with active.waiting():
             return await active.once_going(lambda: self._gated(prepared, active, patience))
 
     async def _gated(self, prepared: Prepared, active: HeldRun, patience: float | None) -> Any:
-        if not prepared.verdict.gate.holds:
-            async with active.executing():
-                return await self._admitted_and_run(prepared, patience)
-        request = await self._calls.admitted(prepared, patience)
-        if request.state is State.RUNNING:
-            await active.used(uses(request.candidate.assessment))
-        async with active.executing():
-            return await self._run_or_result(prepared, request)
+        async with active.in_flight():
+            request = await self._calls.admitted(prepared, patience)
+            if request.state is State.RUNNING and prepared.verdict.gate.holds:
+                try:
+                    await active.used(uses(request.candidate.assessment))
+                except BaseException as problem:
+                    await asyncio.shield(self._calls.execution.fail(request, problem))  # it did not run
+                    raise
+            with inside():
+                return await self._run_or_result(prepared, request)
 
     async def _admitted_and_run(self, prepared: Prepared, patience: float | None) -> Any:
         return await self._run_or_result(prepared, await self._calls.admitted(prepared, patience))

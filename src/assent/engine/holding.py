@@ -8,9 +8,9 @@ again; those that are on record give their results back instead of running twice
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -54,9 +54,22 @@ T = TypeVar("T")
 log = logging.getLogger("assent.runs")
 
 CURRENT: ContextVar["HeldRun | None"] = ContextVar("assent_run", default=None)
+INSIDE: ContextVar[bool] = ContextVar("assent_inside", default=False)
+"""The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
 EXCERPT = 500
 SWEEP_SECONDS = 30.0
 """How long a lost notice can keep a run paused that may go on."""
+
+
+@contextmanager
+def inside() -> Iterator[None]:
+    """What follows is part of a guarded call that runs."""
+    before = INSIDE.get()
+    INSIDE.set(True)
+    try:
+        yield
+    finally:
+        INSIDE.set(before)
 
 
 class Held(Exception):
@@ -110,6 +123,8 @@ class HeldRun:
 
     def __init__(self, office: Office, record: Run, patience: float | None) -> None:
         self._office, self._record, self.patience = office, record, patience
+        self._fence = record.fence
+        """As it was taken up here. What is heard of later may be somebody else's."""
         self._flight = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -127,6 +142,10 @@ class HeldRun:
         """What the agent's other runs of this day had cost when this one was taken up."""
         self.outcome: Json = None
         """What the run came to; on record when it finishes."""
+
+    def patience_for(self, asked: float | None) -> float | None:
+        """How long a call waits: as it says itself, else as the run does; inside another call as long as it takes."""
+        return None if INSIDE.get() else self.patience if asked is None else asked
 
     @property
     def record(self) -> Run:
@@ -203,9 +222,12 @@ class HeldRun:
             unchecked=now - (run.checked_at or run.created_at),
         )
 
-    def enter_gate(self) -> None:
-        """A call may be made; raises where the run is parked, stopped, or no longer ours."""
-        if self._parked:
+    def enter_gate(self, *, flying: bool = False) -> None:
+        """A call may be made; raises where the run is parked, stopped, or no longer ours.
+
+        What is `flying` already is waited for by whoever parks the run, so it goes on.
+        """
+        if self._parked and not flying and not INSIDE.get():
             raise self._parked[0]
         if self._put_down:
             raise RunStopped(self._record.code, self._record.by, self._record.reason)
@@ -216,14 +238,14 @@ class HeldRun:
         if self._record.state in (RunState.STOPPING, RunState.STOPPED):
             raise RunStopped(self._record.code, self._record.by, self._record.reason)
 
-    async def until_going(self, *, for_sure: bool = False) -> None:
+    async def until_going(self, *, for_sure: bool = False, flying: bool = False) -> None:
         """The run may do its next thing. Paused, it waits here; one that has a host puts itself down instead.
 
         What notices said is believed, unless it must be known `for_sure`: then the record is read.
         """
         if for_sure:
             await self._look()
-        self.enter_gate()
+        self.enter_gate(flying=flying)
         try:
             await self._office.until_go(self._record.agent, self.patience)
         except RunStopped:
@@ -238,7 +260,7 @@ class HeldRun:
                 async with asyncio.timeout(SWEEP_SECONDS):
                     await self._changed.wait()
             await self._look()
-            self.enter_gate()
+            self.enter_gate(flying=flying)
 
     async def once_going(self, make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gave, called while the run goes; paused in that very moment, nothing was put on record."""
@@ -263,7 +285,7 @@ class HeldRun:
             raise Held(view.run)
         spend = Decimal(str(cost)) if cost is not None else Decimal(0)
         steps = 1 + self._reads
-        change = advance_run(view.run, Progress(self._record.fence, steps=steps, spend=spend, used=used), view.now)
+        change = advance_run(view.run, Progress(self._fence, steps=steps, spend=spend, used=used), view.now)
         return change.run if change is not None else None
 
     def read(self) -> None:
@@ -279,21 +301,38 @@ class HeldRun:
         """A newer version of the record was committed or heard of."""
         if run is not None and run.version > self._record.version:
             self._record = run
+            self._lost = self._lost or run.fence != self._fence
             if self._loop is not None:
                 with suppress(RuntimeError):  # a loop that was closed waits for nothing
                     self._loop.call_soon_threadsafe(self._changed.set)
 
     @asynccontextmanager
-    async def executing(self) -> AsyncIterator[None]:
-        """A call is running; the run does not park before it has ended."""
-        self._flight += 1
-        self._quiet.clear()
+    async def in_flight(self) -> AsyncIterator[None]:
+        """A call is being made; the run does not park before it has ended, or waits for a person itself."""
+        self._takes_off()
         try:
             yield
         finally:
-            self._flight -= 1
-            if not self._flight:
-                self._quiet.set()
+            self._lands()
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """A call in flight waits for a person: the run may park meanwhile, and then it does not go on."""
+        self._lands()
+        try:
+            yield
+        finally:
+            self._takes_off()
+        self.enter_gate()
+
+    def _takes_off(self) -> None:
+        self._flight += 1
+        self._quiet.clear()
+
+    def _lands(self) -> None:
+        self._flight -= 1
+        if not self._flight:
+            self._quiet.set()
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
@@ -301,7 +340,8 @@ class HeldRun:
         try:
             yield
         except Parked as parked:
-            await self.park_on(parked)
+            if not INSIDE.get():
+                await self.park_on(parked)
             raise
         except Denied as denied:
             if denied.stop:
@@ -403,7 +443,7 @@ class HeldRun:
             if view.run is None:
                 raise GuardError(f"run {self.code} is not on record; begin it again")
             stopping = view.run.state is RunState.STOPPING and ends
-            made = Stopped(self._record.fence) if stopping else event(self._record.fence)
+            made = Stopped(self._fence) if stopping else event(self._fence)
             change = advance_run(view.run, made, view.now)
             return change if change is None else replace(change, snapshot=snapshot)
 

@@ -89,6 +89,8 @@ async def held(office: Office, record: Run, patience: float | None) -> AsyncIter
         await asyncio.shield(active.end(None))
     except BaseException as problem:
         await asyncio.shield(active.end(problem))
+        if isinstance(problem, BaseExceptionGroup):
+            active.raise_again()  # a pause comes out of a group of tasks as a pause
         raise
     else:
         await asyncio.shield(active.end(None))

@@ -9,6 +9,7 @@ from assent.core.canonical import restore
 from assent.core.request import Request, State
 from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared, refusal
+from assent.engine.holding import inside
 from assent.engine.sealing import unsealed
 from assent.errors import AlreadyDecided
 
@@ -53,7 +54,7 @@ class Proposal:
             return await self._allowed(self._request, patience)
         await active.until_going()
         async with active.waiting():
-            return await self._allowed(self._request, active.patience if patience is None else patience)
+            return await self._allowed(self._request, active.patience_for(patience))
 
     async def _allowed(self, request: Request, patience: float | None) -> Any:
         self._request = request = await self._calls.settled(request, patience)
@@ -75,8 +76,9 @@ class Proposal:
                 yield running
             return
         await active.until_going(for_sure=True)
-        async with active.executing(), self._executed(self._request) as running:
-            yield running
+        async with active.in_flight(), self._executed(self._request) as running:
+            with inside():
+                yield running
 
     @asynccontextmanager
     async def _executed(self, request: Request) -> AsyncIterator[Running]:
