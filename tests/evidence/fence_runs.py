@@ -105,13 +105,16 @@ def judged_before(
     wrong = []
     if meanwhile["1"] != int(not trial.stays):
         wrong.append(f"while it was stopped, the step had happened {meanwhile['1']} times")
-    if effects != {"0": 1, "1": 1, "2": 1} or found["ran"].get("1 of the stopped one"):
+    if effects != {"0": 1, "1": 1, "2": 1}:
         wrong.append(f"the steps happened so often: {effects}")
     if found["state"] != str(RunState.FINISHED) or found["outcome"] != "done":
         wrong.append(f"the run is {found['state']}: {found['error']}")
     name = b.said("entered")[-1]["worker"]
     ran = {step: found["ran"].get(step) for step in ("1", "2")}
     wrong += [f"step {step} was run by {by}, and {name} held the run" for step, by in ran.items() if by != [name]]
+    own = found["steps"].get("1 of the stopped one", str(State.FAILED))
+    if own not in (str(State.APPROVED), str(State.FAILED)):
+        wrong.append(f"a step of its own is {own}")
     if a.said("came")[-1]["error"] not in ("LeaseLost", "Conflict", ""):
         wrong.append(f"it was told {a.said('came')[-1]['error']}")
     return wrong
