@@ -8,7 +8,7 @@ from tests.cli.terminal import COMMAND, Agent, Assent, defenceless
 
 
 def test_the_log_tells_what_happened_newest_first(assent: Assent, either: Agent) -> None:
-    request, other = either.asks(), either.asks()
+    request, other = either.asks(), either.asks(args={"files": ["c.tmp"]})
     assent("approve", request.code)
     lines = assent("log").out.splitlines()
     assert f"{request.code} delete_files: approved by" in lines[0]

@@ -120,7 +120,7 @@ def test_long_values_are_folded_and_the_digest_stands_only_under_a_whole_card(as
 
 
 def test_ids_are_abbreviated_and_an_ambiguous_one_lists_candidates(assent: Assent, agent: Agent) -> None:
-    requests = [agent.asks() for _ in range(3)]
+    requests = [agent.asks(args={"files": [f"{number}.tmp"]}) for number in range(3)]
     assert requests[0].code in assent("show", requests[0].code.upper()[:6]).out
     common = requests[0].id[:8]  # ids begin with the time, so those of one minute begin alike
     assert all(request.id.startswith(common) for request in requests)

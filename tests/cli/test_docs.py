@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assent import option
-from assent.engine import calls, gate
+from assent.engine import calls, gate, questions
 from tests.cli.terminal import Agent, Assent
 from tests.cli.test_app import DOCS
 from tests.cli.test_deciding import CARD
@@ -19,11 +19,11 @@ def test_every_command_in_the_page_works(
     assent: Assent, agent: Agent, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = iter(["7kq2", "3mpx", "5wtz", "8nhd", "6cjf", "2ryv", "9fbk"])
-    for module in (calls, gate):
+    for module in (calls, gate, questions):
         monkeypatch.setattr(module, "new_code", lambda: next(codes))
     for number in range(5):
         offered = [option("One", "", {"files": ["a.tmp"]}), option("Cancel")] if number == 3 else []
-        agent.asks(options=offered)
+        agent.asks(args={"files": ["a.tmp", f"{number}.tmp"], "root": "~/projects"}, options=offered)
     agent.wonders(choices=["the newer one", "the older one"])
     agent.gate.guard(lambda path: path, name="tidy", reversible=True, reach="local", undo=lambda path: None)("a")
     (here / "assent.yaml").write_text(POLICY)
