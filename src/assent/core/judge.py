@@ -12,7 +12,7 @@ from datetime import datetime
 
 from assent.core.action import Action, Assessment, Basis, Json, Risk
 from assent.core.condition import Failed, View
-from assent.core.grant import Grant, covers
+from assent.core.grant import Grant, concerns, covers, why_not
 from assent.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
 from assent.core.scope import authorises, exceeded
 from assent.core.situation import EMPTY, Situation
@@ -29,6 +29,8 @@ _STRENGTH = tuple(
 """By rank. Asking is weaker than waiting for a decision: a question may end in its best guess."""
 
 _ON_SILENCE = (GateKind.SOFT, GateKind.ASK)
+
+_MOST_GRANTS = 3
 
 Failure = tuple[Rule, str]
 
@@ -61,6 +63,8 @@ def judge(
         grant = _covering(situation.grants, base, action, assessment, now)
         if grant is not None:
             base, notes = GateKind.WATCH, ()
+        else:
+            notes += tuple(_beyond(situation.grants, base, action, assessment, now))
     if fired or notes or grant is not None:
         rule = chosen.rule if chosen is not None else None
         plain = _combined(policy, rule, plain, base, notes + fired, grant, failures)
@@ -101,8 +105,9 @@ def builtin_triggers(
         fired.append(Trigger("unknown", says, GateKind.HARD))
     if not effect.reversible and not effect.is_read and (says := _at_scale(assessment, limits.scale)):
         fired.append(Trigger("scale", says, GateKind.HARD))
-    if action.confidence is not None and not effect.is_read and not _number(action.confidence) >= limits.confidence:
-        says = f"the agent is {_number(action.confidence):.0%} sure; below {limits.confidence:.0%} a person decides"
+    sure = policy.confidence_for(action.name) if action.confidence is not None else 0.0
+    if action.confidence is not None and not effect.is_read and not _number(action.confidence) >= sure:
+        says = f"the agent is {_number(action.confidence):.0%} sure; below {sure:.0%} a person decides"
         fired.append(Trigger("confidence", says, GateKind.HARD))
     if limits.cost is not None and action.cost is not None and not _number(action.cost) <= limits.cost:
         says = f"it costs {_number(action.cost):g}, more than the {limits.cost:g} allowed per call"
@@ -217,6 +222,20 @@ def _covering(
         if not typed and covers(grant, action, assessment, now):
             return grant
     return None
+
+
+def _beyond(
+    grants: tuple[Grant, ...], base: GateKind, action: Action, assessment: Assessment, now: datetime | None
+) -> list[Trigger]:
+    """What was granted for this action, and what of it this call goes beyond. It only explains: it raises nothing."""
+    found: list[Trigger] = []
+    for grant in grants:
+        if concerns(grant, action) and len(found) < _MOST_GRANTS:
+            why = why_not(grant, action, assessment, now) or f"it asks for {base}, which only a critical grant lifts"
+            found.append(
+                Trigger("beyond grant", f"grant {grant.id[:8]} of {grant.granted_by} falls short: {why}", base)
+            )
+    return found
 
 
 def _combined(

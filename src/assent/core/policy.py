@@ -12,7 +12,7 @@ from enum import Enum
 from assent.core.action import Declaration, Json, Risk
 from assent.core.condition import Condition, compile_condition
 from assent.core.pattern import Pattern, pattern
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Verdict
+from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Verdict
 from assent.errors import PolicyError
 
 _INDEXED_NAMES = 4_096
@@ -75,6 +75,14 @@ class Limits:
     """After so many steps of a run a person looks in."""
     every: timedelta | None = None
     """After so long a person looks in."""
+    pending: int | None = 1_000
+    """How many requests of one agent may wait for people at once."""
+    per_minute: int | None = None
+    """How often one agent may ask people in a minute."""
+    denials: int | None = 10
+    """After so many denials in a row an agent is paused."""
+    fresh: timedelta = timedelta(minutes=10)
+    """How old what a person saw may be before `refresh=` looks again."""
     time: timedelta | None = timedelta(hours=1)
     window: timedelta = timedelta(minutes=5)
     undo: timedelta = timedelta(minutes=30)
@@ -108,6 +116,7 @@ class Rule:
     """How long a soft gate waits for an objection."""
     undo: timedelta | None = None
     review_after: bool = False
+    if_changed: IfChanged = IfChanged.ASK
     options: tuple[Option, ...] = ()
     says: str = ""
     line: int = field(default=0, compare=False)
@@ -140,6 +149,8 @@ class Declared:
     pattern: str
     declaration: Declaration
     because: str = ""
+    confidence: float | None = None
+    """How sure an agent must be of it; `None` is what holds for every action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +228,11 @@ class Policy:
         exact = next((each for each in self.declared if each.pattern == action), None)
         return exact or next((each for each in self.declared if pattern((each.pattern,)).match(action)), None)
 
+    def confidence_for(self, action: str) -> float:
+        """How sure an agent must be of this action not to be asked about it."""
+        said = self.declaration_for(action) if self.declared else None
+        return self.limits.confidence if said is None or said.confidence is None else said.confidence
+
     def agent_named(self, name: str) -> AgentEntry | None:
         return next((entry for entry in self.agents if entry.name == name), None)
 
@@ -236,6 +252,7 @@ class Policy:
             ladder=self.soft_ladder(rule) if rule.gate is GateKind.SOFT else rule.ladder or self.ladder,
             undo_window=self.limits.undo if rule.undo is None else rule.undo,
             review_after=rule.review_after,
+            if_changed=rule.if_changed,
             policy_version=self.version,
         )
         condition = compile_condition(rule.when) if rule.when else None

@@ -5,7 +5,7 @@ from datetime import timedelta
 from assent.core.action import Json
 from assent.core.policy import ONE_PERSON, PRESETS, Declared, Limits, Mode, Option, PerRisk, Person, Policy, Rule
 from assent.core.policy_text import duration_text
-from assent.core.verdict import AtEnd, GateKind, Ladder, Rung
+from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Rung
 
 
 def to_document(policy: Policy) -> dict[str, Json]:
@@ -50,6 +50,10 @@ def _limits(limits: Limits, preset: Limits) -> dict[str, Json]:
         "daily": limits.daily,
         "steps": limits.steps,
         "every": None if limits.every is None else duration_text(limits.every),
+        "pending": "unlimited" if limits.pending is None else limits.pending,
+        "per_minute": limits.per_minute,
+        "denials": "unlimited" if limits.denials is None else limits.denials,
+        "fresh": duration_text(limits.fresh),
         "time": _time(limits.time),
         "window": duration_text(limits.window),
         "undo": duration_text(limits.undo),
@@ -75,6 +79,7 @@ def _declared(declared: Declared) -> dict[str, Json]:
         outside=said.outside,
         money=said.money,
         risk=str(said.risk) if said.risk else None,
+        confidence=declared.confidence,
         because=declared.because,
     )
 
@@ -99,6 +104,7 @@ def _rule(rule: Rule) -> dict[str, Json]:
         window=duration_text(rule.window) if rule.window else None,
         undo=duration_text(rule.undo) if rule.undo else None,
         review="after" if rule.review_after else None,
+        if_changed="run" if rule.if_changed is IfChanged.RUN else None,
         options=[_option(option) for option in rule.options],
     ) | (_ladder(rule.ladder, rule.gate) if rule.ladder is not None else {})
 

@@ -27,7 +27,7 @@ from assent.core.policy import (
 from assent.core.policy_checks import Lines, check_policy
 from assent.core.policy_document import to_document
 from assent.core.policy_text import Complaints, Node, Reader, did_you_mean, quoted, read_yaml
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung
+from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
 from assent.errors import PolicyError
 
 __all__ = ["KEYS", "load_policy", "to_document"]
@@ -38,14 +38,17 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("self_review", "retention", "organisation", "people", "agents", "actions", "rules"),
     ),
     "levels": ("safe", "risky", "dangerous", "critical"),
-    "limits": ("scale", "confidence", "cost", "budget", "daily", "steps", "every", "time", "window", "undo"),
+    "limits": (
+        *("scale", "confidence", "cost", "budget", "daily", "steps", "every", "pending", "per_minute", "denials"),
+        *("fresh", "time", "window", "undo"),
+    ),
     "organisation": ("domains",),
     "person": ("roles", "teams", "os_users", "email"),
     "agent": ("owner", "trusted"),
-    "declaration": ("reversible", "reach", "outside", "money", "risk", "because"),
+    "declaration": ("reversible", "reach", "outside", "money", "risk", "confidence", "because"),
     "rule": (
         *("name", "actions", "agents", "when", "gate", "because", "says", "reviewers", "quorum", "ladder", "loops"),
-        *("limit", "at_end", "window", "undo", "review", "options"),
+        *("limit", "at_end", "window", "undo", "review", "if_changed", "options"),
     ),
     "quorum": ("count", "roles"),
     "rung": ("after", "remind", "tell", "rota"),
@@ -57,6 +60,7 @@ FORMAT = 1
 _GATES = tuple(gate for gate in GateKind if gate is not GateKind.ASK)
 _FLOORS = (GateKind.RUN, GateKind.WATCH, GateKind.HARD, GateKind.MANUAL, GateKind.FORBID)
 _MOST = 1_000_000_000
+UNLIMITED = "unlimited"
 
 
 def load_policy(text: str, file: str = "assent.yaml", version: int = 0) -> Policy:
@@ -140,6 +144,14 @@ def _limits(reader: Reader, node: Node, limits: Limits) -> Limits:
                 limits = replace(limits, steps=reader.whole(each, what, 1, _MOST))
             case "every":
                 limits = replace(limits, every=reader.duration(each, what))
+            case "pending":
+                limits = replace(limits, pending=_whole_or_unlimited(reader, each, what))
+            case "per_minute":
+                limits = replace(limits, per_minute=_whole_or_unlimited(reader, each, what))
+            case "denials":
+                limits = replace(limits, denials=_whole_or_unlimited(reader, each, what))
+            case "fresh":
+                limits = replace(limits, fresh=reader.duration(each, what) or limits.fresh)
             case "time":
                 limits = replace(limits, time=_time_or_never(reader, each, what))
             case "window":
@@ -147,6 +159,10 @@ def _limits(reader: Reader, node: Node, limits: Limits) -> Limits:
             case _:
                 limits = replace(limits, undo=reader.duration(each, what) or limits.undo)
     return limits
+
+
+def _whole_or_unlimited(reader: Reader, node: Node, what: str) -> int | None:
+    return None if node.value == UNLIMITED else reader.whole(node, what, 1, _MOST)
 
 
 def _time_or_never(reader: Reader, node: Node, what: str) -> timedelta | None:
@@ -221,15 +237,16 @@ def _declared(reader: Reader, node: Node | None) -> tuple[Declared, ...]:
                     answers[key] = reader.choice(answer, what, Reach)
                 case "risk":
                     answers[key] = reader.choice(answer, what, Risk)
-                case "because":
+                case "because" | "confidence":
                     pass
                 case _:
                     answers[key] = reader.flag(answer, what)
-        if not answers and each.is_map:
-            text = f"{quoted(name)} declares nothing; say reversible, reach, outside, money or risk"
+        if not answers and "confidence" not in table and each.is_map:
+            text = f"{quoted(name)} declares nothing; say reversible, reach, outside, money, risk or confidence"
             reader.complaints.add(each.line, text)
         because = reader.text(table["because"], f"because of {name}") if "because" in table else None
-        found.append(Declared(name, Declaration(**answers), because or ""))
+        sure = reader.number(table["confidence"], f"confidence of {name}", 0, 1) if "confidence" in table else None
+        found.append(Declared(name, Declaration(**answers), because or "", sure))
     return tuple(found)
 
 
@@ -286,6 +303,8 @@ def _rule(reader: Reader, node: Node, default: Ladder) -> Rule:
         window=times.window,
         undo=times.undo,
         review_after=_review(reader, table.get("review")),
+        if_changed=(reader.choice(table["if_changed"], "if_changed", IfChanged) if "if_changed" in table else None)
+        or IfChanged.ASK,
         options=_options(reader, table.get("options")),
         says=(reader.text(table["says"], "says", 500) if "says" in table else None) or "",
         line=node.line,

@@ -24,6 +24,16 @@ class GateKind(Ordered):
         return self in _HOLDING
 
 
+class IfChanged(Enum):
+    """What happens to something approved when what it depends on is no longer as the person saw it."""
+
+    ASK = "ask"
+    RUN = "run"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 class AtEnd(Enum):
     """What happens when the ladder is used up. There is no word for approve; `proceed` is for soft gates alone."""
 
@@ -86,6 +96,7 @@ class Verdict:
     ladder: Ladder = Ladder()
     undo_window: timedelta = timedelta(minutes=30)
     review_after: bool = False
+    if_changed: IfChanged = IfChanged.ASK
     """Show in the inbox for review once it has run, without blocking anything."""
     observed: GateKind | None = None
     """In observe mode: the gate that would have held this. Nothing is held while it is set."""

@@ -17,7 +17,6 @@ from assent.core.change import Change
 from assent.core.decision import Cancel
 from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
-from assent.core.scope import uses
 from assent.core.switch import Setting
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
@@ -259,8 +258,7 @@ class Calls:
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
             if active is not None:
-                used = {} if verdict.gate.holds else uses(prepared.assessment)
-                change = replace(change, run=active.progress(view, used, context.cost))
+                change = replace(change, run=active.progress(view, candidate))
             return change if verdict.grant is None else _charged(change, prepared, view)
 
         active = context.active

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from assent.core.request import Request, State
-from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared
 from assent.engine.holding import CURRENT, HeldRun, inside
 from assent.engine.judgement import Context
@@ -110,7 +109,7 @@ class Guarded(Generic[P, R]):
             request = await self._calls.admitted(prepared, patience)
             if request.state is State.RUNNING and prepared.verdict.gate.holds:
                 try:
-                    await active.used(uses(request.candidate.assessment))
+                    await active.allowed(request)
                 except BaseException as problem:
                     await asyncio.shield(self._calls.execution.fail(request, problem))  # it did not run
                     raise

@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 from assent.core.action import Json
 from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change
+from assent.core.decision import Candidate
+from assent.core.request import Request, State
 from assent.core.run import Observation, PlanStep, Run, RunState
 from assent.core.run_life import (
     Failed,
@@ -32,6 +34,7 @@ from assent.core.run_life import (
     Stopped,
     advance_run,
 )
+from assent.core.scope import uses
 from assent.core.situation import Situation
 from assent.core.verdict import GateKind
 from assent.engine.portal import Portal
@@ -132,6 +135,8 @@ class HeldRun:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._put_down = False
         self._parked: list[Parked] = []
+        self._closed = False
+        """It parks: no call begins any more."""
         self._keys: Counter[str] = Counter()
         self._reads = 0
         self._keeper: Future[None] | None = None
@@ -181,9 +186,14 @@ class HeldRun:
             raise InvalidArguments("what was spent must be a number that is not negative")
         await self._move(lambda fence: Progress(fence, spend=cost))
 
-    async def used(self, amounts: Mapping[str, Decimal]) -> None:
-        """So much of the scope's limits is used up: what a person allowed is about to run."""
-        await self._move(lambda fence: Progress(fence, used=amounts))
+    async def allowed(self, request: Request) -> None:
+        """What was held is about to run: it uses up its share of the scope and costs what it costs.
+
+        Whoever allowed it has looked in at the run.
+        """
+        used, cost = uses(request.candidate.assessment), _decimal(request.candidate.action.cost)
+        looked = bool(request.votes)
+        await self._move(lambda fence: Progress(fence, used=used, spend=cost, checked_in=looked))
 
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
@@ -227,7 +237,7 @@ class HeldRun:
 
         What is `flying` already is waited for by whoever parks the run, so it goes on.
         """
-        if self._parked and not flying and not INSIDE.get():
+        if self._closed and not flying and not INSIDE.get():
             raise self._parked[0]
         if self._put_down:
             raise RunStopped(self._record.code, self._record.by, self._record.reason)
@@ -277,15 +287,20 @@ class HeldRun:
             return self._office.portal.run(work)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def progress(self, view: View, used: Mapping[str, Decimal], cost: float | None) -> Run | None:
-        """The run with one step more, inside the transaction that records the step."""
+    def progress(self, view: View, candidate: Candidate) -> Run | None:
+        """The run with one step more, inside the transaction that records the step.
+
+        What must wait uses up nothing yet.
+        """
         if view.run is None:
             return None
         if view.run.is_held:
             raise Held(view.run)
-        spend = Decimal(str(cost)) if cost is not None else Decimal(0)
-        steps = 1 + self._reads
-        change = advance_run(view.run, Progress(self._fence, steps=steps, spend=spend, used=used), view.now)
+        steps, action = 1 + self._reads, candidate.action
+        made = Progress(self._fence, steps=steps, confidence=action.confidence)
+        if not candidate.verdict.gate.holds:
+            made = replace(made, spend=_decimal(action.cost), used=uses(candidate.assessment))
+        change = advance_run(view.run, made, view.now)
         return change.run if change is not None else None
 
     def read(self) -> None:
@@ -346,11 +361,18 @@ class HeldRun:
         except Denied as denied:
             if denied.stop:
                 await self.stop(denied.by or "a person", denied.reason)
+            elif denied.state in (str(State.DENIED), str(State.REVISED)):
+                await self.checked_in()
             raise
 
     async def park_on(self, parked: Parked) -> None:
         """The run will park on this request; returns once calls in flight beside it have ended."""
         self._parked.append(parked)
+        try:
+            # Calls beside it that are about to be made are made, so that people are asked all at once.
+            await asyncio.sleep(0)
+        finally:
+            self._closed = True
         await self._quiet.wait()
 
     # Its life
@@ -450,3 +472,7 @@ class HeldRun:
         office = self._office
         change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
         self.saw(change.run if change is not None else None)
+
+
+def _decimal(cost: float | None) -> Decimal:
+    return Decimal(0) if cost is None else Decimal(str(cost))

@@ -7,7 +7,6 @@ from typing import Any
 
 from assent.core.canonical import restore
 from assent.core.request import Request, State
-from assent.core.scope import uses
 from assent.engine.calls import Calls, Prepared, refusal
 from assent.engine.holding import inside
 from assent.engine.sealing import unsealed
@@ -86,9 +85,9 @@ class Proposal:
         if reason := await calls.judgement.objection(tool, request):
             raise refusal(await calls.execution.withdraw(request, reason))
         request = await calls.execution.begin(request)
-        candidate = request.candidate
-        if self._counts and self._prepared.context.active is not None:
-            await self._prepared.context.active.used(uses(candidate.assessment))
+        candidate, active = request.candidate, self._prepared.context.active
+        if self._counts and active is not None and candidate.verdict.gate.holds:
+            await active.allowed(request)
         args = unsealed(calls.vault, request.id, restore(candidate.args_text), request.sealed)
         running = Running(args, candidate.action.name, request.idempotency_key)
         try:
