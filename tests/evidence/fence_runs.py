@@ -151,8 +151,8 @@ class Size:
     control: int
 
 
-FULL = Size(trials=100, control=6)
-SAMPLE = Size(trials=2, control=6)
+FULL = Size(trials=100, control=8)
+SAMPLE = Size(trials=2, control=8)
 CASES = {"before the intent": BEFORE, "in the action": INSIDE}
 """Where it is stopped."""
 
