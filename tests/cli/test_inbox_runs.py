@@ -20,6 +20,7 @@ from assent.core.request import State
 from assent.core.run import Run, RunState
 from assent.engine.chronicle import Chronicle, Drafts
 from assent.engine.oversight import Oversight
+from assent.ports import Filter
 from tests.cli.running import LOOKED_IN, Crew
 from tests.cli.seat import Seat, elsewhere, seated
 from tests.cli.terminal import Agent
@@ -133,14 +134,8 @@ async def test_denying_with_the_switch_ends_the_run(here: Path, agent: Agent) ->
         await seat.press("d")
         await seat.dialog(Pick)
         await seat.press("ctrl+x", "1")
-        (request,) = (await crew.gate.store.requests("default", _denied())).requests
+        (request,) = (await crew.gate.store.requests("default", Filter(states=(State.DENIED,)))).requests
         assert request.stop
-
-
-def _denied() -> Any:
-    from assent.ports import Filter
-
-    return Filter(states=(State.DENIED,))
 
 
 async def test_a_draft_shows_what_is_different_and_e_every_round(here: Path, agent: Agent) -> None:

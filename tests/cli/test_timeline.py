@@ -16,7 +16,7 @@ from assent.engine.deadlines import settle_overdue
 from assent.engine.inbox import Inbox
 from assent.ports import Filter
 from tests.cli.running import Crew
-from tests.cli.terminal import MILD, Agent, Assent, at_terminal
+from tests.cli.terminal import Agent, Assent, at_terminal
 
 SECOND = timedelta(seconds=1)
 SOFT = "limits: {window: 1s}\nrules:\n  - {name: shown, actions: [note], gate: soft, because: it is shown first}\n"
@@ -254,4 +254,3 @@ def test_a_question_that_time_answered_is_not_said_to_have_gone_ahead(agent: Age
     out = assent("show", card["code"]).out
     assert "nobody answered" in out
     assert "WENT AHEAD" not in out
-    assert agent.asks(declared=MILD) is not None

@@ -53,7 +53,7 @@ def test_a_backup_is_restored_verified_and_the_old_file_kept(assent: Assent, age
     assent("audit", "seal")
     assent("backup", "b.db")
     assert "exists" in assent("backup", "b.db", code=1).err
-    later = agent.asks()
+    later = agent.asks(args={"files": ["later.tmp"]})
     assent("audit", "seal")
     assert "--force" in assent("restore", "b.db", code=1).err
     assert "another process uses" in assent("restore", "b.db", "--force", code=1).err
