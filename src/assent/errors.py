@@ -83,6 +83,17 @@ class Refused(Denied):
     """Policy forbids the action; nobody was asked."""
 
 
+class Limited(Refused):
+    """The agent asks too much of people. Nothing was put on record; ask less, or later."""
+
+    def __init__(self, agent: str, reason: str) -> None:
+        next_step = "Stop proposing; go on with what needs nobody, or end and try again when people have caught up."
+        super().__init__(
+            f"{agent} is turned away: {reason}. {next_step}",
+            request_id="", code="", reason=reason, next_step=next_step, state="limited",
+        )  # fmt: skip
+
+
 class SentBack(Denied):
     """A person sent the draft back with instructions (in `reason`): revise it and propose again."""
 

@@ -748,16 +748,17 @@ async def test_a_call_cancelled_while_it_begins_is_on_record_as_not_run(house: H
     world = World(house.gate)
     task = house.start(world.delete(["a"]))
     (request,) = await house.waiting()
-    execution, began = house.gate._execution, asyncio.Event()
-    move = execution._move
+    store, began = house.gate.store, asyncio.Event()
+    transact = store.transact
 
-    async def slow(request: Any, event: Any) -> Any:
-        made = await move(request, event)
-        began.set()
-        await asyncio.sleep(30)
+    async def slow(*args: Any, **more: Any) -> Any:
+        made = await transact(*args, **more)
+        if made is not None and made.request is not None and made.request.state is State.RUNNING:
+            began.set()
+            await asyncio.sleep(30)
         return made
 
-    execution._move = slow  # type: ignore[method-assign]
+    store.transact = slow  # type: ignore[method-assign]
     await house.inbox.approve(house.me, request.id)
     async with asyncio.timeout(10):
         await began.wait()

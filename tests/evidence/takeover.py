@@ -36,7 +36,7 @@ ENDED = (RunState.FINISHED, RunState.FAILED, RunState.STOPPED)
 BEFORE, INSIDE = ("host", "record"), ("acting", "acted")
 """In the host function, before the call; where its intent is about to be put on record; in the action, before its
 effect and after it."""
-EVERY_TRIAL = False
+EVERY_TRIAL = True
 """Not yet: what a person allowed is begun by a change that does not look at the run. Stopped right before it, the
 stopped one begins the step that the other one has not come to yet, finds out that the run is lost, and puts the step
 on record as failed without having run it; the run of the other one fails with it."""

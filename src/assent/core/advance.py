@@ -29,6 +29,7 @@ from assent.core.decision import (
     Fail,
     Finish,
     Freeze,
+    LookedAgain,
     Modify,
     Overdue,
     Reconcile,
@@ -55,7 +56,7 @@ from assent.errors import (
 
 LEGAL: dict[State, tuple[type, ...]] = {
     State.PENDING: (Decided, Seen, Overdue, Cancel, Freeze, Thaw),
-    State.APPROVED: (Begin, Overdue, Cancel),
+    State.APPROVED: (LookedAgain, Begin, Overdue, Cancel),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
     State.DONE: (AskUndo, Reviewed, Overdue),
@@ -123,6 +124,8 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
         case Cancel(by, reason):
             ended = replace(request, word="cancel", reason=reason, decided_by=by, decided_at=now)
             return moved(_ended(ended, State.CANCELLED), now, "request.cancelled", by)
+        case LookedAgain():
+            return running.looked_again(request, event, now)
         case Begin():
             lapsed = _overdue(request, now) if request.state is State.APPROVED else None
             return lapsed or running.begun(request, event, now)
@@ -196,7 +199,7 @@ def _decided(request: Request, event: Decided, now: datetime) -> Change | None:
     lapsed = _overdue(request, now)
     if lapsed is not None and lapsed.request is not None and lapsed.request.state is not State.PENDING:
         return lapsed
-    if event.seen_digest and event.seen_digest != request.candidate.permit_digest:
+    if event.seen_digest and event.seen_digest != request.shown_digest:
         raise StaleRequest(
             f"request {request.code} changed since it was shown; look at it again, then decide",
             request_id=request.id, code=request.code, state=str(request.state),

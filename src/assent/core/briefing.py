@@ -122,7 +122,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         action=candidate.action.name,
         args=restore(candidate.args_text) if candidate.args_text else {},
         args_text=candidate.args_text,
-        digest=candidate.permit_digest,
+        digest=request.shown_digest,
         secrets=len(request.sealed),
         differences=_differences(request),
         claims=ask.claims,
@@ -232,6 +232,10 @@ def _warnings(request: Request) -> tuple[str, ...]:
     candidate = request.candidate
     if candidate.verdict.observed is not None:
         found.append(f"OBSERVE MODE: nothing is held; this would have been {candidate.verdict.observed}")
+    if request.changes and request.state is not State.PENDING:
+        found.append(
+            "it went ahead although things had changed since: " + "; ".join(_apart(each) for each in request.changes)
+        )
     words = lookalikes(candidate.args_text)
     if words:
         found.append("text mixes letters that look alike: " + visible(", ".join(words[:3])[:80], lines=False))

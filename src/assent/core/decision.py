@@ -126,6 +126,19 @@ class Thaw:
 
 
 @dataclass(frozen=True, slots=True)
+class LookedAgain:
+    """What it depends on was looked up again before it ran, and it differs from what the person saw.
+
+    With `again`, nothing that was said about it counts any more, and it is asked about as it is now.
+    """
+
+    now: Candidate
+    changes: tuple[str, ...]
+    by: str
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """About to run: consumes the permit and takes the lease."""
 
@@ -215,6 +228,7 @@ Event = (
     | Cancel
     | Freeze
     | Thaw
+    | LookedAgain
     | Begin
     | Renew
     | Finish

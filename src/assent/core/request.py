@@ -175,6 +175,19 @@ class Request:
     frozen: timedelta = timedelta()
     """How long it stood still in all; its ladder began so much later."""
 
+    round: int = 0
+    """How often it was asked again because what it depends on had changed."""
+    looked_at: datetime | None = None
+    """When what it depends on was last looked up, where that was not when it was asked."""
+    changes: tuple[str, ...] = ()
+    """What changed between what a person saw and the last look, in words."""
+
+    @property
+    def shown_digest(self) -> str:
+        """Stands for everything a person is shown of it: the bytes that would run, and which round of asking it is."""
+        digest = self.candidate.permit_digest
+        return f"{digest}.{self.round}" if self.round else digest
+
     @property
     def id(self) -> str:
         return self.ask.id

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from assent.core import ladder as ladders
 from assent.core.change import Change, moved
 from assent.core.copies import replace
-from assent.core.decision import Begin, Finding, Opinion, Reconcile
+from assent.core.decision import Begin, Finding, LookedAgain, Opinion, Reconcile
 from assent.core.request import PERMIT_LIFE, Permit, Request, Review, State
 from assent.core.verdict import GateKind
 from assent.errors import Conflict, LeaseLost, PermitMismatch
@@ -96,6 +96,19 @@ def asked_again(request: Request, now: datetime) -> Request:
         ends_at=ends_at,
         due_at=ends_at,
     )
+
+
+def looked_again(request: Request, event: LookedAgain, now: datetime) -> Change:
+    """What it depends on has changed: it is asked about once more as it is now, or runs and is looked at afterwards."""
+    if not event.again:
+        review = Review.OPEN if request.review is Review.NONE else request.review
+        noted = replace(request, changes=event.changes, looked_at=now, review=review)
+        return moved(noted, now, "request.changed", event.by, changes=len(event.changes))
+    again = replace(
+        asked_again(request, now),
+        candidate=event.now, changes=event.changes, looked_at=now, round=request.round + 1, rung=0, told=(),
+    )  # fmt: skip
+    return moved(again, now, "request.asked_again", event.by, changes=len(event.changes), round=again.round)
 
 
 def undo_asked(request: Request, by: str, reason: str, now: datetime) -> Change:

@@ -33,6 +33,8 @@ class Switch:
     at: datetime
     reason: str = ""
     version: int = 0
+    denials: int = 0
+    """How often people have denied the agent something since they last allowed it anything."""
 
     @property
     def is_held(self) -> bool:

@@ -12,6 +12,13 @@ _KINDS = {Setting.GO: "switch.released", Setting.PAUSE: "switch.paused", Setting
 
 def turned(switch: Switch, setting: Setting, by: str, reason: str, now: datetime) -> Change:
     """The change that sets the switch."""
-    moved = replace(switch, setting=setting, by=by, reason=reason, at=now, version=switch.version + 1)
+    moved = replace(switch, setting=setting, by=by, reason=reason, at=now, version=switch.version + 1, denials=0)
     body = {"agent": switch.agent, "reason_given": bool(reason)}
     return Change(switch=moved, entries=(Entry(_KINDS[setting], now, switch.workspace, switch.agent, by, body),))
+
+
+def counted(switch: Switch, denials: int, by: str, now: datetime) -> Change:
+    """The change that keeps count of denials in a row."""
+    moved = replace(switch, denials=denials, version=switch.version + 1)
+    body = {"agent": switch.agent, "denials": denials}
+    return Change(switch=moved, entries=(Entry("switch.counted", now, switch.workspace, switch.agent, by, body),))

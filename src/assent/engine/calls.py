@@ -17,26 +17,26 @@ from assent.core.change import Change
 from assent.core.decision import Cancel
 from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
+from assent.core.run import Run
 from assent.core.switch import Setting
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
+from assent.engine.freshness import still_true
 from assent.engine.holding import HeldRun
 from assent.engine.judgement import Context, Judgement, merged
+from assent.engine.pressure import Throttle
 from assent.engine.sealing import redacted, sealed
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Ear, Hub
 from assent.errors import (
-    ActionFailed,
     AssentError,
     Conflict,
-    Denied,
     DuplicateStep,
     GrantSpent,
     InvalidArguments,
-    OutcomeUnknown,
+    LeaseLost,
+    Limited,
     Parked,
-    Refused,
-    SentBack,
 )
 from assent.ports import Store, Vault, View
 
@@ -109,6 +109,7 @@ class Calls:
         self.asked_by = asked_by
         self.on_wait: Callable[[Request], None] | None = None
         self.vault, self.tools = vault, tools
+        self.throttle = Throttle(store, workspace)
 
     def prepare(
         self,
@@ -176,12 +177,26 @@ class Calls:
                 "use types that survive that, so that what is shown is what runs"
             )
         try:
+            if prepared.verdict.gate.holds:
+                await self._admit(prepared.context)
             return await self._opened(prepared, request_id, secret, start), True
         except DuplicateStep as known:
             return await self._existing(known, prepared), False
         except GrantSpent as gone:
             without = self._rejudged(prepared, given, hidden, without=gone.grant_id)
             return await self._opened(without, request_id, secret, start), True
+
+    async def _admit(self, context: Context) -> None:
+        """People may be asked; a step that has asked already is none that asks."""
+        try:
+            await self.throttle.admit(context.agent, self.judgement.policy.limits)
+        except Limited:
+            known = await self.store.by_step(self.workspace, context.run, context.key)
+            if known is None:
+                raise
+            raise DuplicateStep(
+                "this step has asked already", request_id=known.id, code=known.code, state=str(known.state)
+            ) from None
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
         """What the agent says, without the secrets that it passes or that it blurts out."""
@@ -281,6 +296,7 @@ class Calls:
             return opened(replace(ask, created_at=view.now, needed_by=needed), view.now, worker="", lease=LEASE_NONE)
 
         try:
+            await self._admit(Context(ask.agent, ask.run, ask.step))
             change = await self.store.transact(self.workspace, None, step)
         except DuplicateStep as known:
             existing = await self.store.request(self.workspace, known.request_id)
@@ -334,8 +350,13 @@ class Calls:
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
         return Option(spec.label, spec.consequence, candidate, tool.undo is not None, tool.idempotent)
 
-    async def settled(self, request: Request, patience: float | None, ear: Ear | None = None) -> Request:
-        """The request once it may run here or has ended; `Parked` if patience ran out first."""
+    async def settled(
+        self, request: Request, patience: float | None, ear: Ear | None = None, *, ours: bool = True
+    ) -> Request:
+        """The request once it may run here or has ended; `Parked` if patience ran out first.
+
+        One that is `ours` and that nobody can find again is withdrawn when the caller stops waiting.
+        """
         deadline = None if patience is None else asyncio.get_running_loop().time() + patience
         if self.on_wait is not None and patience != 0 and request.state is State.PENDING:
             self.on_wait(request)
@@ -346,7 +367,8 @@ class Calls:
             try:
                 request = await self.hub.changed(request, left, ear)
             except asyncio.CancelledError:
-                await asyncio.shield(self._withdrawn(request))
+                if ours:
+                    await asyncio.shield(self._withdrawn(request))
                 raise
         return request
 
@@ -372,12 +394,17 @@ class Calls:
                 if is_new and request.state is State.RUNNING
                 else await self._decided(prepared.tool, request, patience, active=prepared.context.active)
             )
-        # Heard from before it is made, it need not be read again to see that nobody has decided yet.
-        request_id = str(uuid7())
-        with self.hub.hearing(request_id) as ear:
-            request, _ = await self.submit(prepared, request_id=request_id)
-            heard = ear if request.id == request_id else None
-            return await self._decided(prepared.tool, request, patience, heard, prepared.context.active)
+        while True:
+            # Heard from before it is made, it need not be read again to see that nobody has decided yet.
+            request_id = str(uuid7())
+            with self.hub.hearing(request_id) as ear:
+                request, _ = await self.submit(prepared, request_id=request_id)
+                ours = request.id == request_id
+                heard, active = ear if ours else None, prepared.context.active
+                ended = await self._decided(prepared.tool, request, patience, heard, active, ours=ours)
+            if ours or ended.state is not State.CANCELLED or request.ask.step:
+                return ended
+            # It was somebody else's who asked for the same and no longer wants it; we still do.
 
     async def _decided(
         self,
@@ -386,13 +413,15 @@ class Calls:
         patience: float | None,
         ear: Ear | None = None,
         active: HeldRun | None = None,
+        *,
+        ours: bool = True,
     ) -> Request:
         while True:
             if active is None or patience == 0 or not _must_wait(request):
-                request = await self.settled(request, patience, ear)
+                request = await self.settled(request, patience, ear, ours=ours)
             else:
                 async with active.aside():
-                    request = await self.settled(request, patience, ear)
+                    request = await self.settled(request, patience, ear, ours=ours)
             if request.state is not State.APPROVED:
                 return request
             tool = self.tool_for(request, asked)
@@ -400,16 +429,23 @@ class Calls:
                 await active.until_going(for_sure=True, flying=True)
             elif self.judgement.switches:
                 await self._until_go(request, patience)
+            latest = await still_true(self.store, self.judgement, self.vault, tool, request)
+            if latest.state is not State.APPROVED:
+                request, ear = latest, None
+                continue
+            request = latest
             if reason := await self.judgement.objection(tool, request):
                 return await self.execution.withdraw(request, reason)
             try:
-                return await self.execution.begin(request)
+                return await self.begun(request, active)
+            except LeaseLost:
+                raise
             except Conflict:
                 # Another call of the same step was faster, or the permit lapsed: its end is ours as well.
-                latest = await self.store.request(self.workspace, request.id)
-                if latest is None or latest.state is State.APPROVED:
+                found = await self.store.request(self.workspace, request.id)
+                if found is None or found.state is State.APPROVED:
                     raise
-                request = latest
+                request = found
 
     async def _until_go(self, request: Request, patience: float | None) -> None:
         """What is approved begins once no switch holds its agent up; one that was stopped is turned away elsewhere."""
@@ -420,6 +456,20 @@ class Calls:
             raise Parked(request.id, request.code, request.candidate.says)
         await self.judgement.until_go(request.ask.agent)
 
+    async def begun(self, request: Request, active: HeldRun | None, *, counts: bool = True) -> Request:
+        """Intent is on record; inside a run together with what it uses up, and only while the run is ours."""
+        if active is None:
+            return await self.execution.begin(request)
+        made: list[Run | None] = []
+
+        def holding(view: View, began: Request) -> Run | None:
+            made.append(active.begins(view, began, counts=counts))
+            return made[-1]
+
+        request = await self.execution.begin(request, run=active.id, holding=holding)
+        active.saw(made[-1])
+        return request
+
     def tool_for(self, request: Request, asked: Tool) -> Tool:
         """The tool that runs what was decided; an option may have named another one."""
         name = request.candidate.action.name
@@ -427,23 +477,6 @@ class Calls:
         if tool is None:
             raise AssentError(f"request {request.code} chose {name}, which is not guarded in this process")
         return tool
-
-    def result(self, request: Request, tool: Tool) -> Any:
-        """What an ended request means to the caller: its result, or the error that says why there is none."""
-        match request.state:
-            case State.DONE | State.UNDO_ASKED | State.UNDOING | State.UNDONE:
-                return _result(request, tool)
-            case State.FAILED:
-                raise ActionFailed(
-                    f"request {request.code} ran and failed",
-                    request_id=request.id,
-                    code=request.code,
-                    error=request.error,
-                )
-            case State.UNKNOWN:
-                raise OutcomeUnknown(request.id, request.code)
-            case _:
-                raise refusal(request)
 
 
 LEASE_NONE = timedelta(0)
@@ -454,50 +487,6 @@ def _must_wait(request: Request) -> bool:
     if request.state is State.APPROVED:
         return request.ask.executor is Executor.WORKER
     return request.state in (State.PENDING, State.RUNNING)
-
-
-def refusal(request: Request) -> Denied:
-    """The error that tells the agent what was not allowed, why, and what to do next."""
-    action = request.candidate.action.name
-    kind: Callable[..., Denied] = Denied
-    match request.state:
-        case State.REFUSED:
-            kind, what = Refused, f"policy forbids {action}"
-            next_step = "Do not try it again or in another form; plan on without it, or say that you cannot."
-        case State.REVISED:
-            kind, what = SentBack, f"{action} was sent back"
-            next_step = "Follow the instructions and propose a new draft."
-        case State.EXPIRED:
-            what = f"nobody decided about {action} in time"
-            next_step = "It did not run. Plan on without it, or ask again later if it still matters."
-        case State.CANCELLED:
-            what = f"the request for {action} was withdrawn"
-            next_step = "It did not run."
-        case _:
-            what = f"{request.decided_by or 'a person'} denied {action}"
-            next_step = "It did not run. Mark the step as skipped and plan on without it; do not retry it unchanged."
-    if request.ask.if_denied:
-        next_step = request.ask.if_denied
-    if request.stop:
-        next_step = "Stop the whole run now."
-    return kind(
-        f"{what}: {request.reason}. {next_step}",
-        request_id=request.id, code=request.code, reason=request.reason, next_step=next_step, state=str(request.state),
-        stop=request.stop, by=request.decided_by,
-    )  # fmt: skip
-
-
-def _result(request: Request, tool: Tool) -> Any:
-    """What came back, in the function's own type; `None` where somebody found it done and nobody saw its result."""
-    if not request.result_text:
-        return None
-    value = restore(request.result_text)
-    returns = tool.signature.returns if tool.signature is not None else None
-    try:
-        return value if returns is None else returns.validate_python(value)
-    except ValueError:
-        # A secret was cut out of it, or it could not be written as JSON: what was kept is all there is.
-        return value
 
 
 def claims(context: Context) -> dict[str, Json]:

@@ -4,10 +4,10 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change, entry
 from assent.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
 from assent.core.request import Request, State
+from assent.core.run import Run
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import Tool, resolved
@@ -70,14 +71,30 @@ class Execution:
         self._keeper: threading.Thread | None = None
         self._stopping = threading.Event()
 
-    async def begin(self, request: Request) -> Request:
-        """Intent is on record and the permit is used; whoever gets here runs it, nobody else does."""
-        digest_held = request.candidate.permit_digest
+    async def begin(
+        self, request: Request, *, run: str | None = None, holding: Callable[[View, Request], Run | None] | None = None
+    ) -> Request:
+        """Intent is on record and the permit is used; whoever gets here runs it, nobody else does.
+
+        Inside a `run` only for the process that holds it: `holding` gives the run as it then is, or raises.
+        """
+        event = Begin(self.worker, self.lease, request.candidate.permit_digest)
+
+        def step(view: View) -> Change | None:
+            if view.request is None:
+                return None
+            change = advance(view.request, event, view.now)
+            began = change.request if change is not None else None
+            if change is None or holding is None or began is None or began.state is not State.RUNNING:
+                return change
+            return replace(change, run=holding(view, began))
+
         try:
-            began = await self._move(request, Begin(self.worker, self.lease, digest_held))
+            change = await self._store.transact(request.workspace, request.id, step, hint=request, run=run)
         except asyncio.CancelledError:
             await asyncio.shield(self._did_not_run(request))
             raise
+        began = change.request if change is not None and change.request is not None else request
         if began.state is not State.RUNNING:
             raise Conflict(
                 f"request {began.code} is {began.state}: {began.reason}; propose again",

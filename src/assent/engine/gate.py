@@ -19,13 +19,15 @@ from assent.core.action import Declaration, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Request, State
-from assent.engine.calls import Calls, new_code, refusal
+from assent.engine.calls import Calls, new_code
 from assent.engine.execution import LEASE, Execution
+from assent.engine.freshness import still_true
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
 from assent.engine.holding import CURRENT, Office
 from assent.engine.hosting import Host, HostFunction, begin, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
+from assent.engine.outcomes import refusal, result_of
 from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal
 from assent.engine.questions import NO_GUESS, answered, question
@@ -86,10 +88,22 @@ class Gate:
         self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
         self._hosts: dict[str, Host] = {}
         self._office = Office(
-            store, workspace, worker, lease, self._hub, self._portal, vault, user, new_code,
-            partial(stopped_at, self._calls, self._context), self.ask, self._tools,
-            self._judgement.until_go, lambda: self._judgement.policy.limits.daily is not None,
-        )  # fmt: skip
+            store=store,
+            workspace=workspace,
+            worker=worker,
+            lease=lease,
+            hub=self._hub,
+            portal=self._portal,
+            vault=vault,
+            asked_by=user,
+            new_code=new_code,
+            stop_point=partial(stopped_at, self._calls, self._context),
+            ask=self.ask,
+            tools=self._tools,
+            still_true=partial(still_true, store, self._judgement, vault),
+            until_go=self._judgement.until_go,
+            counts_days=lambda: self._judgement.policy.limits.daily is not None,
+        )
 
     @property
     def store(self) -> Store:
@@ -177,6 +191,7 @@ class Gate:
         if_denied: str = "",
         needed_by: datetime | timedelta | None = None,
         facts: Lookup | None = None,
+        refresh: Lookup | bool = False,
         undo: Callable[..., Any] | None = None,
         verify: Callable[..., Any] | None = None,
         idempotent: bool = False,
@@ -201,6 +216,7 @@ class Gate:
         if_denied: str = "",
         needed_by: datetime | timedelta | None = None,
         facts: Lookup | None = None,
+        refresh: Lookup | bool = False,
         undo: Callable[..., Any] | None = None,
         verify: Callable[..., Any] | None = None,
         idempotent: bool = False,
@@ -212,7 +228,8 @@ class Gate:
 
         `reversible`, `reach`, `outside`, `money` and `risk` declare its effect; what is left out is looked up
         or guessed from names. `patience` is how many seconds a call waits before it raises `Parked` (0: at once;
-        None: as long as it takes). `detached` leaves the running to a worker.
+        None: as long as it takes). `detached` leaves the running to a worker. `refresh` looks up again what an old
+        approval depended on, before it runs: a function like `facts`, or `True` for that one.
         """
 
         def make(function: Callable[..., Any]) -> Guarded[Any, Any]:
@@ -221,6 +238,8 @@ class Gate:
                     f"{function.__name__} is a generator: its body would run after it was permitted, bit by bit; "
                     "guard a function that returns a list"
                 )
+            if refresh is True and facts is None:
+                raise GuardError("refresh=True looks up the facts again, and there is no facts=; pass a function")
             if isinstance(needed_by, datetime) and needed_by.tzinfo is None:
                 raise GuardError("needed_by has no time zone; pass one, such as datetime.now(UTC) + timedelta(hours=2)")
             signature = read_signature(function, inject=frozenset(inject or {}))
@@ -235,6 +254,7 @@ class Gate:
                 if_denied=if_denied,
                 needed_by=needed_by,
                 facts=facts,
+                refresh=facts if refresh is True else refresh or None,
                 secret=signature.secret,
                 function=function,
                 signature=signature,
@@ -407,10 +427,14 @@ class Gate:
         if known is None:
             raise GuardError(f"request {request.code} is for {name}, which is not guarded in this process")
         if request.state is State.APPROVED:
+            request = await still_true(self._store, self._judgement, self._vault, known, request)
+        if request.state is State.PENDING:
+            raise Parked(request.id, request.code, request.candidate.says)
+        if request.state is State.APPROVED:
             if reason := await self._judgement.objection(known, request):
                 raise refusal(await self._execution.withdraw(request, reason))
             return await self._execution.run(known, request, injected)
-        return self._calls.result(request, known)
+        return result_of(request, known)
 
     def worker(self, *, capacity: int = 10) -> Worker:
         """A worker that runs what is approved for the functions guarded here: `async with gate.worker():`"""

@@ -12,9 +12,10 @@ from assent.core.request import Request, State
 from assent.engine.calls import Calls, Prepared
 from assent.engine.holding import CURRENT, HeldRun, inside
 from assent.engine.judgement import Context
+from assent.engine.outcomes import result_of
 from assent.engine.portal import Portal, on_event_loop
 from assent.engine.tool import Tool
-from assent.errors import GuardError
+from assent.errors import GuardError, Parked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +54,7 @@ class Guarded(Generic[P, R]):
 
     def result_of(self, request: Request) -> Any:
         """What an ended request for this function means to its caller: the result, or the error that says why not."""
-        return self._calls.result(request, self._calls.tool_for(request, self._tool))
+        return result_of(request, self._calls.tool_for(request, self._tool))
 
     def with_(self, **said: Any) -> "Guarded[P, R]":
         """The same function with what the agent says about this call: why, goal, confidence, cost, alternatives,
@@ -107,12 +108,9 @@ class Guarded(Generic[P, R]):
     async def _gated(self, prepared: Prepared, active: HeldRun, patience: float | None) -> Any:
         async with active.in_flight():
             request = await self._calls.admitted(prepared, patience)
-            if request.state is State.RUNNING and prepared.verdict.gate.holds:
-                try:
-                    await active.allowed(request)
-                except BaseException as problem:
-                    await asyncio.shield(self._calls.execution.fail(request, problem))  # it did not run
-                    raise
+            if request.state is State.UNKNOWN and active.record.host:
+                # Whoever finds out how it went wakes the run.
+                raise Parked(request.id, request.code, request.candidate.says)
             with inside():
                 return await self._run_or_result(prepared, request)
 
@@ -123,7 +121,7 @@ class Guarded(Generic[P, R]):
         """What came of a request: it is run here if it is ours to run."""
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
-            return self._calls.result(request, tool)
+            return result_of(request, tool)
         return await self._calls.execution.run(tool, request, prepared.injected)
 
     def _blocking_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -144,7 +142,7 @@ class Guarded(Generic[P, R]):
         request = self._portal.run(self._calls.admitted(prepared, self._patience))
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
-            return self._calls.result(request, tool)  # type: ignore[no-any-return]
+            return result_of(request, tool)  # type: ignore[no-any-return]
         return self._run_here(tool, request, prepared)  # type: ignore[no-any-return]
 
     def _until_go(self, prepared: Prepared) -> None:

@@ -115,6 +115,8 @@ class Office:
     stop_point: "Callable[[HeldRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
     ask: "Callable[..., Awaitable[Json]]"
     tools: Mapping[str, Any]
+    still_true: Callable[[Any, Request], Awaitable[Request]]
+    """The request, asked again where what it depends on has changed."""
     until_go: Callable[[str, float | None], Awaitable[None]]
     """Until no stop switch holds this agent up."""
     counts_days: Callable[[], bool]
@@ -185,15 +187,6 @@ class HeldRun:
         if not cost.is_finite() or cost < 0:
             raise InvalidArguments("what was spent must be a number that is not negative")
         await self._move(lambda fence: Progress(fence, spend=cost))
-
-    async def allowed(self, request: Request) -> None:
-        """What was held is about to run: it uses up its share of the scope and costs what it costs.
-
-        Whoever allowed it has looked in at the run.
-        """
-        used, cost = uses(request.candidate.assessment), _decimal(request.candidate.action.cost)
-        looked = bool(request.votes)
-        await self._move(lambda fence: Progress(fence, used=used, spend=cost, checked_in=looked))
 
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
@@ -272,10 +265,10 @@ class HeldRun:
             await self._look()
             self.enter_gate(flying=flying)
 
-    async def once_going(self, make: Callable[[], Awaitable[T]]) -> T:
+    async def once_going(self, make: Callable[[], Awaitable[T]], *, flying: bool = False) -> T:
         """What `make` gave, called while the run goes; paused in that very moment, nothing was put on record."""
         while True:
-            await self.until_going()
+            await self.until_going(flying=flying)
             try:
                 return await make()
             except Held as held:
@@ -300,6 +293,22 @@ class HeldRun:
         made = Progress(self._fence, steps=steps, confidence=action.confidence)
         if not candidate.verdict.gate.holds:
             made = replace(made, spend=_decimal(action.cost), used=uses(candidate.assessment))
+        change = advance_run(view.run, made, view.now)
+        return change.run if change is not None else None
+
+    def begins(self, view: View, request: Request, *, counts: bool = True) -> Run | None:
+        """The run when something that was held begins, inside the transaction that records the intent.
+
+        It uses up its share of the scope and costs what it costs; whoever allowed it has looked in at the run.
+        """
+        if view.run is None:
+            return None
+        if view.run.is_held:
+            raise Held(view.run)
+        made = Progress(self._fence, checked_in=bool(request.votes))
+        if counts:
+            candidate = request.candidate
+            made = replace(made, used=uses(candidate.assessment), spend=_decimal(candidate.action.cost))
         change = advance_run(view.run, made, view.now)
         return change.run if change is not None else None
 

@@ -11,9 +11,9 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from assent.core.action import Json
-from assent.core.canonical import restore
+from assent.core.canonical import canonical, restore
 from assent.core.change import Change
-from assent.core.request import Request
+from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.core.run_life import RUN_LEGAL, Enter, Lapse, advance_run, begun
 from assent.core.scope import scope_of
@@ -50,14 +50,23 @@ class Resumption:
     def summary(self) -> str:
         """The interruption in words, for the agent's own context."""
         told = [f"The run “{self.run.goal}” was interrupted for {span(self.waited)} and goes on now."]
-        for request in self.requests:
-            said = request.candidate.says
-            by = request.decided_by or "nobody"
-            changed = " The arguments were changed." if request.word in ("modify", "choose") else ""
-            why = f" ({request.reason})" if request.reason else ""
-            told.append(f"{said}: {request.state} by {by}{why}.{changed}")
+        told += [_decided_words(request) for request in self.requests]
         told.append("Steps that were finished before are not run again; continue at the one that waited.")
         return " ".join(told)
+
+
+def _decided_words(request: Request) -> str:
+    """What was decided, by whom, and what it changed."""
+    people = tuple(dict.fromkeys(vote.by for vote in request.votes)) or (request.decided_by or "nobody",)
+    why = f" ({request.reason})" if request.reason else ""
+    told = f"{request.candidate.says}: {request.state} by {' and '.join(people)}{why}."
+    if request.state is State.ANSWERED:
+        told = f"{request.candidate.says} {canonical(request.answer)}, says {request.decided_by or 'nobody'}{why}."
+    if request.word in ("modify", "choose"):
+        told += " The arguments were changed."
+    if request.changes:
+        told += f" Since it was first approved: {'; '.join(request.changes)}."
+    return told
 
 
 HostFunction = Callable[[Json, Resumption], Awaitable[Json] | Json]

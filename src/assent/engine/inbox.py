@@ -36,6 +36,7 @@ from assent.core.decision import (
 from assent.core.request import Kind, Request, State
 from assent.core.secret_text import secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
+from assent.engine.oversight import Oversight
 from assent.engine.tool import tool
 from assent.errors import AlreadyDecided, InvalidDecision, NotAllowed, NotFound
 from assent.ports import Filter, Page, Store, View
@@ -196,7 +197,21 @@ class Inbox:
                 f"request {after.code} ended before this decision: {after.reason}",
                 request_id=after.id, code=after.code, state=str(after.state), by="the time limit", at=after.decided_at,
             )  # fmt: skip
+        await self._count(by, after)
         return after
+
+    async def _count(self, by: Principal, after: Request) -> None:
+        """Denials in a row are counted: an agent that does not take no for an answer is paused."""
+        most, agent = self._judgement.policy.limits.denials, after.ask.agent
+        if most is None or after.state is State.PENDING:
+            return
+        over = Oversight(self._store, self._workspace)
+        if after.state is State.DENIED and after.word == "deny":
+            self._judgement.denied |= {agent}
+            await over.denied(by, agent, most)
+        elif agent in self._judgement.denied:
+            await over.allowed(by, agent)
+            self._judgement.denied -= {agent}
 
     def _roles(self, by: Principal) -> tuple[str, ...]:
         """The roles that the policy gives this person; a surface is believed only where the policy names nobody."""

@@ -80,6 +80,8 @@ class Judgement:
         self.grants: tuple[Grant, ...] = ()
         self.switches: tuple[Switch, ...] = ()
         """Those that hold somebody up."""
+        self.denied: frozenset[str] = frozenset()
+        """Agents that people denied something since they last allowed them anything."""
         self._held_up: list[Ear] = []
         self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
 
@@ -89,6 +91,7 @@ class Judgement:
         switches = await store.switches(workspace)
         # First of all, since they hold whatever may be wrong with the rest.
         self.switches = tuple(switch for switch in switches if switch.is_held)
+        self.denied = frozenset(switch.agent for switch in switches if switch.denials)
         for ear in tuple(self._held_up):
             ear.hear(None)
         stored, grants = await asyncio.gather(store.policy(workspace), store.grants(workspace))

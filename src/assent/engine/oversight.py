@@ -12,7 +12,7 @@ from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
 from assent.core.secret_text import without_secrets
 from assent.core.switch import EVERYTHING, Setting, Switch
-from assent.core.switching import turned
+from assent.core.switching import counted, turned
 from assent.errors import NotFound, StaleRequest
 from assent.ports import Filter, RunFilter, Step, Store, View
 
@@ -103,11 +103,39 @@ class Oversight:
                 yield await self.go(by, run)
         await self._each_waiting(agent, Thaw(by.name))
 
+    async def denied(self, by: Principal, agent: str, most: int) -> None:
+        """Somebody denied the agent something; after so many times in a row it is paused."""
+        denials = await self._count(by, agent, 1)
+        if denials >= most:
+            reason = f"{denials} of its requests in a row were denied"
+            async for _ in self.hold(Principal("assent"), agent, Setting.PAUSE, reason):
+                pass
+
+    async def allowed(self, by: Principal, agent: str) -> None:
+        """Somebody allowed the agent something, so that denials are counted anew."""
+        await self._count(by, agent, 0)
+
+    async def _count(self, by: Principal, agent: str, more: int) -> int:
+        while True:
+            switch = await self._switch(agent)
+            denials = switch.denials + more if more else 0
+            if denials == switch.denials:
+                return denials
+
+            def step(view: View, switch: Switch = switch, denials: int = denials) -> Change:
+                return counted(switch, denials, by.name, view.now)
+
+            with suppress(StaleRequest):  # somebody else decided at the same moment
+                await self._store.transact(self._workspace, None, step)
+                return denials
+
+    async def _switch(self, agent: str) -> Switch:
+        known = {switch.agent: switch for switch in await self._store.switches(self._workspace)}
+        return known.get(agent) or Switch(self._workspace, agent, Setting.GO, "", await self._store.now())
+
     async def _turn(self, by: Principal, agent: str, setting: Setting, reason: str) -> None:
         while True:
-            known = {switch.agent: switch for switch in await self._store.switches(self._workspace)}
-            new = Switch(self._workspace, agent, Setting.GO, "", await self._store.now())
-            switch, why = known.get(agent, new), without_secrets(reason)
+            switch, why = await self._switch(agent), without_secrets(reason)
             if setting is Setting.GO and not switch.is_held:
                 return
 

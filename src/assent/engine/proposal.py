@@ -7,8 +7,9 @@ from typing import Any
 
 from assent.core.canonical import restore
 from assent.core.request import Request, State
-from assent.engine.calls import Calls, Prepared, refusal
+from assent.engine.calls import Calls, Prepared
 from assent.engine.holding import inside
+from assent.engine.outcomes import refusal, result_of
 from assent.engine.sealing import unsealed
 from assent.errors import AlreadyDecided
 
@@ -42,7 +43,7 @@ class Proposal:
     @property
     def result(self) -> Any:
         """What came back when it was carried out; `None` before that."""
-        return self._calls.result(self._request, self._prepared.tool) if self._request and self.is_done else None
+        return result_of(self._request, self._prepared.tool) if self._request and self.is_done else None
 
     async def outcome(self, patience: float | None = None) -> Any:
         """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`."""
@@ -58,7 +59,7 @@ class Proposal:
     async def _allowed(self, request: Request, patience: float | None) -> Any:
         self._request = request = await self._calls.settled(request, patience)
         if request.state is not State.APPROVED:
-            self._calls.result(request, self._prepared.tool)
+            result_of(request, self._prepared.tool)
             raise refused_again(request)
         return restore(request.candidate.args_text)
 
@@ -84,10 +85,12 @@ class Proposal:
         calls, tool = self._calls, self._prepared.tool
         if reason := await calls.judgement.objection(tool, request):
             raise refusal(await calls.execution.withdraw(request, reason))
-        request = await calls.execution.begin(request)
-        candidate, active = request.candidate, self._prepared.context.active
-        if self._counts and active is not None and candidate.verdict.gate.holds:
-            await active.allowed(request)
+        active, was = self._prepared.context.active, request
+        if active is None:
+            request = await calls.begun(was, None)
+        else:
+            request = await active.once_going(lambda: calls.begun(was, active, counts=self._counts), flying=True)
+        candidate = request.candidate
         args = unsealed(calls.vault, request.id, restore(candidate.args_text), request.sealed)
         running = Running(args, candidate.action.name, request.idempotency_key)
         try:

@@ -12,8 +12,9 @@ from assent.core.canonical import canonical, restore
 from assent.core.request import Ask, Kind, Question, State
 from assent.core.secret_text import secret_texts
 from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
-from assent.engine.calls import Calls, claims, new_code, refusal
+from assent.engine.calls import Calls, claims, new_code
 from assent.engine.judgement import Context
+from assent.engine.outcomes import refusal
 from assent.engine.sealing import redacted
 from assent.engine.stopping import NOTHING
 from assent.engine.tool import tool

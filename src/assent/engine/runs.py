@@ -14,9 +14,9 @@ from assent.core.request import Request, State
 from assent.core.run import PlanStep
 from assent.core.verdict import GateKind
 from assent.engine.appraisal import Assessor, PlainAssessor
-from assent.engine.calls import refusal
 from assent.engine.guard import Guarded
 from assent.engine.holding import EXCERPT, HeldRun, StopPoint
+from assent.engine.outcomes import refusal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import OptionSpec, resolved
 from assent.errors import (

@@ -53,6 +53,8 @@ class Tool:
     if_denied: str = ""
     needed_by: datetime | timedelta | None = None
     facts: Lookup | None = None
+    refresh: Lookup | None = None
+    """Looks up again what an approval depended on, where it is old by the time it runs."""
     secret: frozenset[str] = frozenset()
     function: Callable[..., Any] | None = None
     signature: Signature | None = None

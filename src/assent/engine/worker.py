@@ -175,7 +175,11 @@ class Worker:
     async def _job(self, request: Request, wake: asyncio.Event) -> None:
         tool = self._tools[request.candidate.action.name]
         try:
+            if request.state is State.APPROVED:
+                request = await self._office.still_true(tool, request)
             match request.state:
+                case State.PENDING:
+                    log.info("request %s is asked again: what it depends on has changed", request.code)
                 case State.UNDO_ASKED:
                     await self._execution.undo(tool, request)
                 case State.UNKNOWN if tool.verify is not None:

@@ -20,8 +20,8 @@ $$;
 CREATE TRIGGER switches_agent_keeps_out BEFORE INSERT OR UPDATE ON switches FOR EACH ROW
     EXECUTE FUNCTION assent_agent_keeps_out();
 
--- As before; and an agent may ask again about what was approved, where it finds that the facts have changed. Then
--- nothing that was said about it counts any more.
+-- As before; and where an agent finds that the facts have changed since it was approved, it may ask again (nothing that
+-- was said about it counts any more then) or note down the change.
 CREATE OR REPLACE FUNCTION assent_agent_moves() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     was jsonb;
@@ -29,6 +29,7 @@ DECLARE
     silent boolean := NEW.word = 'silence' AND NEW.gate IN ('soft', 'ask');
     moves text := OLD.state || ' > ' || NEW.state;
     allowed boolean;
+    noted text[] := ARRAY['version', 'changed_at', 'changes', 'looked_at', 'review'];
 BEGIN
     IF NOT assent_is_agent() THEN
         RETURN NEW;
@@ -42,6 +43,16 @@ BEGIN
              OLD.executor, OLD.purged, '', OLD.review)
         AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer']
         AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
+    THEN
+        RETURN NEW;
+    END IF;
+    IF moves = 'approved > approved' AND becomes ? 'changes'
+        AND (becomes - noted) = (was - noted)
+        AND (NEW.workspace, NEW.id, NEW.version, NEW.kind, NEW.agent, NEW.action, NEW.run, NEW.step, NEW.code,
+             NEW.executor, NEW.gate, NEW.urgency, NEW.purged, NEW.word)
+          = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
+             OLD.executor, OLD.gate, OLD.urgency, OLD.purged, OLD.word)
+        AND (NEW.review = OLD.review OR (OLD.review = 'none' AND NEW.review = 'open'))
     THEN
         RETURN NEW;
     END IF;
@@ -91,3 +102,10 @@ BEGIN
     RETURN NEW;
 END
 $$;
+
+-- A run is woken by what can go no further without it: not while that still runs elsewhere, or nobody knows how it went.
+DROP TRIGGER decisions_wake_runs ON requests;
+CREATE TRIGGER decisions_wake_runs AFTER UPDATE OF state ON requests FOR EACH ROW WHEN (
+    (OLD.state IN ('pending', 'running', 'unknown') OR (OLD.state = 'approved' AND OLD.executor = 'worker'))
+    AND NOT (NEW.state IN ('pending', 'running', 'unknown') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
+) EXECUTE FUNCTION assent_wake_runs();

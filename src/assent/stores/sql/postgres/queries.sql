@@ -228,9 +228,10 @@ INSERT INTO waits (workspace, request, run) VALUES (%(workspace)s, %(request)s, 
 SELECT 1 FROM requests WHERE workspace = %(workspace)s AND id = ANY(%(requests)s) ORDER BY id FOR SHARE;
 
 -- name: is_decided
--- Whether anything that a run would wait for has been decided, or is not there.
+-- Whether anything that a run would wait for can go no further without it, or is not there.
 SELECT count(*) < %(wanted)s FROM requests
-WHERE workspace = %(workspace)s AND id = ANY(%(requests)s) AND state = 'pending';
+WHERE workspace = %(workspace)s AND id = ANY(%(requests)s)
+    AND (state IN ('pending', 'running', 'unknown') OR (state = 'approved' AND executor = 'worker'));
 
 -- name: put_snapshot
 INSERT INTO snapshots (workspace, id, text) VALUES (%(workspace)s, %(id)s, %(text)s)

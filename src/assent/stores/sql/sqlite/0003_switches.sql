@@ -10,3 +10,14 @@ CREATE TABLE switches (
 -- What waits, by agent: to be counted, and so that the same thing outside any run is not asked twice at once.
 -- There the column `step` holds what is asked for.
 CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
+
+-- A run is woken by what can go no further without it: not while that still runs elsewhere, or nobody knows how it went.
+DROP TRIGGER decisions_wake_runs;
+CREATE TRIGGER decisions_wake_runs AFTER UPDATE OF state ON requests
+WHEN (OLD.state IN ('pending', 'running', 'unknown') OR (OLD.state = 'approved' AND OLD.executor = 'worker'))
+    AND NOT (NEW.state IN ('pending', 'running', 'unknown') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
+BEGIN
+    UPDATE runs SET wakeable = 1
+    WHERE workspace = NEW.workspace AND state = 'parked'
+        AND id IN (SELECT run FROM waits WHERE workspace = NEW.workspace AND request = NEW.id);
+END;

@@ -232,9 +232,10 @@ DELETE FROM waits WHERE workspace = :workspace AND run = :id;
 INSERT OR IGNORE INTO waits (workspace, request, run) VALUES (:workspace, :request, :id);
 
 -- name: is_decided
--- Whether anything that a run would wait for has been decided, or is not there.
+-- Whether anything that a run would wait for can go no further without it, or is not there.
 SELECT count(*) < :wanted FROM requests
-WHERE workspace = :workspace AND state = 'pending' AND id IN (SELECT value FROM json_each(:requests));
+WHERE workspace = :workspace AND id IN (SELECT value FROM json_each(:requests))
+    AND (state IN ('pending', 'running', 'unknown') OR (state = 'approved' AND executor = 'worker'));
 
 -- name: put_snapshot
 INSERT INTO snapshots (workspace, id, text) VALUES (:workspace, :id, :text)

@@ -1,0 +1,89 @@
+"""After a long pause: what an approval depended on is looked up again before anything runs."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from assent.core.action import Fact
+from assent.core.advance import advance
+from assent.core.canonical import restore
+from assent.core.change import Change
+from assent.core.decision import Candidate, LookedAgain
+from assent.core.request import Request, State
+from assent.core.text import shortened
+from assent.core.verdict import GateKind, IfChanged, Trigger
+from assent.engine.judgement import Context, Judgement, stricter
+from assent.engine.sealing import redacted, unsealed
+from assent.engine.tool import Tool, looked_up, resolved
+from assent.ports import Store, Vault, View
+
+MOST_CHANGES = 20
+
+
+async def still_true(store: Store, judgement: Judgement, vault: Vault, tool: Tool, request: Request) -> Request:
+    """The approved request, if what it depends on is as the person saw it or policy does not mind; else asked again.
+
+    What cannot be looked up counts as changed.
+    """
+    candidate = request.candidate
+    if tool.refresh is None or request.state is not State.APPROVED or not candidate.verdict.gate.holds:
+        return request
+    since = request.looked_at or request.ask.created_at
+    if await store.now() - since < judgement.policy.limits.fresh:
+        return request
+    args = unsealed(vault, request.id, restore(candidate.args_text), request.sealed)
+    before = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
+    try:
+        now = looked_up(await resolved(await asyncio.to_thread(tool.refresh, args)))
+        changes = _changes(before, now)
+    except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
+        now, changes = before, (f"what it depends on could not be looked up again ({type(problem).__name__})",)
+    if not changes:
+        return request
+    secrets = [vault.unseal(request.id, secret) for secret in request.sealed.values()]
+    changes = tuple(redacted(vault, list(changes), secrets))
+    again = candidate.verdict.if_changed is IfChanged.ASK
+    event = LookedAgain(_as_it_is(judgement, tool, request, now, changes), changes, "refresh", again)
+
+    def step(view: View) -> Change | None:
+        ours = view.request is not None and view.request.state is State.APPROVED and view.request.round == request.round
+        return advance(view.request, event, view.now) if ours and view.request is not None else None
+
+    change = await store.transact(request.workspace, request.id, step)
+    if change is not None and change.request is not None:
+        return change.request
+    return await store.request(request.workspace, request.id) or request
+
+
+def _as_it_is(
+    judgement: Judgement, tool: Tool, request: Request, now: tuple[Fact, ...], changes: tuple[str, ...]
+) -> Candidate:
+    """The same bytes with the facts of now, judged anew: never laxer than before, and it says what has changed."""
+    candidate, ask = request.candidate, request.ask
+    known = tuple(fact for fact in candidate.assessment.facts if not fact.looked_up)
+    context = Context(ask.agent, ask.run, ask.step)
+    args = restore(candidate.args_text)
+    _, _, judged = judgement.judged(tool, args, context, request.changed_at, now)
+    verdict = stricter(candidate.verdict, judged)
+    told = tuple(Trigger("changed", f"since it was approved: {each}", GateKind.HARD) for each in changes)
+    kept = tuple(each for each in verdict.triggers if each.name != "changed")
+    return replace(
+        candidate,
+        assessment=replace(candidate.assessment, facts=(*known, *now)),
+        verdict=replace(verdict, triggers=(*told, *kept), if_changed=candidate.verdict.if_changed),
+    )
+
+
+def _changes(before: Iterable[Fact], now: Iterable[Fact]) -> tuple[str, ...]:
+    """What differs between two looks at the same things, each in a few words."""
+    was, found = {fact.name: fact for fact in before}, {fact.name: fact for fact in now}
+    told = []
+    for name in dict.fromkeys((*was, *found)):
+        old, new = was.get(name), found.get(name)
+        if old is None and new is not None:
+            told.append(f"new: {shortened(new.says, 200)}")
+        elif new is None and old is not None:
+            told.append(f"no longer: {shortened(old.says, 200)}")
+        elif old is not None and new is not None and old.value != new.value:
+            told.append(f"{shortened(old.says, 200)} {chr(0x2192)} {shortened(new.says, 200)}")
+    return tuple(told[:MOST_CHANGES])

@@ -1,0 +1,229 @@
+"""How much an agent may ask of people: so much at once, so often a minute, not the same twice, no deafness to no."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+import assent
+from assent.core.request import State
+from assent.core.switch import Setting
+from assent.engine.oversight import Oversight
+from assent.errors import Limited, RunStopped
+from assent.ports import Filter
+from tests.engine.conftest import House
+
+
+def dropper(gate: assent.Gate, did: list[str], **more: Any) -> Any:
+    @gate.guard(name="drop", reversible=False, **more)
+    async def drop(path: str) -> str:
+        did.append(path)
+        return path
+
+    return drop
+
+
+async def asked(house: House, number: int) -> None:
+    for each in range(number):
+        await house.gate.propose("transfer_money", {"amount": float(each)})
+
+
+async def test_so_many_requests_wait_at_once_and_no_more(house: House) -> None:
+    await house.policy("limits: {pending: 20}")
+    await asked(house, 20)
+    with pytest.raises(Limited, match="20 of its requests wait for people already"):
+        await house.gate.propose("transfer_money", {"amount": 99.0})
+    with pytest.raises(Limited):
+        await house.gate.ask("May I?")
+    assert len((await house.inbox.page(limit=100)).requests) == 20
+    # Other agents are not held up by it, and neither is what needs nobody.
+    await house.gate.propose("transfer_money", {"amount": 99.0}, agent="reports")
+    await house.gate.propose("read_file", {"path": "a"})
+
+
+async def test_once_people_have_decided_it_may_ask_again(house: House) -> None:
+    await house.policy("limits: {pending: 3}")
+    await asked(house, 3)
+    with pytest.raises(Limited):
+        await house.gate.propose("transfer_money", {"amount": 99.0})
+    (request, *_) = (await house.inbox.page()).requests
+    await house.inbox.deny(house.me, request.id, "no")
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await house.gate.propose("transfer_money", {"amount": 99.0})
+                break
+            except Limited:
+                await asyncio.sleep(0.05)
+
+
+async def test_so_often_a_minute_and_no_more(house: House) -> None:
+    await house.policy("limits: {per_minute: 5, pending: unlimited}")
+    await asked(house, 5)
+    with pytest.raises(Limited, match="5 times in the last minute"):
+        await house.gate.propose("transfer_money", {"amount": 99.0})
+    # What was decided meanwhile was asked all the same.
+    for request in (await house.inbox.page()).requests:
+        await house.inbox.deny(house.me, request.id, "no")
+    await asyncio.sleep(0.6)
+    with pytest.raises(Limited):
+        await house.gate.propose("transfer_money", {"amount": 98.0})
+
+
+async def test_the_limits_hold_across_processes(house: House) -> None:
+    await house.policy("limits: {pending: 4}")
+    await asked(house, 4)
+    other = await asyncio.to_thread(house.another_gate, agent="cleanup")
+    with pytest.raises(Limited):
+        await other.propose("transfer_money", {"amount": 99.0})
+
+
+async def test_without_limits_nothing_is_counted(house: House) -> None:
+    await house.policy("limits: {pending: unlimited}")
+    await asked(house, 30)
+    assert house.gate._calls.throttle._known == {}
+
+
+async def test_a_step_that_has_asked_already_finds_its_request_beyond_the_limit(house: House) -> None:
+    await house.policy("limits: {pending: 2}")
+    did: list[str] = []
+    drop = dropper(house.gate, did, patience=0)
+    for path in ("a", "b"):
+        with pytest.raises(assent.Parked):
+            await drop.with_(run="r", key=path)(path)
+    with pytest.raises(Limited):
+        await drop.with_(run="r", key="c")("c")
+    with pytest.raises(assent.Parked):
+        await drop.with_(run="r", key="a")("a")
+
+
+async def test_an_agent_in_a_loop_is_turned_away_and_others_are_served(house: House) -> None:
+    """At sample size; `make evidence` has ten thousand."""
+    await house.policy("limits: {pending: 50}")
+    turned_away = 0
+
+    async def loop() -> None:
+        nonlocal turned_away
+        for number in range(1000):
+            try:
+                await house.gate.propose("transfer_money", {"amount": float(number)})
+            except Limited:
+                turned_away += 1
+                await asyncio.sleep(0)
+
+    task = house.start(loop())
+    did: list[str] = []
+    with house.gate.context(agent="reports"):
+        call = house.start(dropper(house.gate, did)("a"))
+    (request,) = await house.until(bool, Filter(states=(State.PENDING,), agent="reports"))
+    await house.inbox.approve(house.me, request.id)
+    assert await call == "a"
+    await task
+    assert turned_away == 950
+    assert len((await house.inbox.page(Filter(states=(State.PENDING,), agent="cleanup"), limit=100)).requests) == 50
+    await house.gate.store.flush()
+    assert (await house.kinds()).count("agent.limited") == 1
+
+
+async def test_the_same_is_asked_once_and_both_callers_get_its_result(house: House) -> None:
+    did: list[str] = []
+    drop = dropper(house.gate, did)
+    tasks = [house.start(drop("a")) for _ in range(3)]
+    (request,) = await house.waiting()
+    other = house.start(drop("b"))
+    assert len(await house.waiting(2)) == 2
+    await house.inbox.approve(house.me, request.id)
+    assert [await task for task in tasks] == ["a", "a", "a"]
+    assert did == ["a"]
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
+    # Decided, it may be asked again.
+    again = house.start(drop("a"))
+    (fresh,) = await house.waiting()
+    assert fresh.id != request.id
+    await house.inbox.approve(house.me, fresh.id)
+    assert await again == "a"
+
+
+async def test_whoever_asked_first_may_give_up_without_the_other(house: House) -> None:
+    did: list[str] = []
+    drop = dropper(house.gate, did)
+    first = house.start(drop("a"))
+    (request,) = await house.waiting()
+    second = house.start(drop("a"))
+    await asyncio.sleep(0.05)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    assert (await house.waiting())[0].id == request.id  # the second had nothing to withdraw
+    second = house.start(drop("a"))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    await house.in_state(request.id, State.CANCELLED)
+    (fresh,) = await house.waiting()
+    await house.inbox.approve(house.me, fresh.id)
+    assert (await second, did) == ("a", ["a"])
+
+
+async def denied(house: House, number: int, first: int = 0) -> None:
+    for each in range(first, first + number):
+        proposal = await house.gate.propose("transfer_money", {"amount": float(each)})
+        assert proposal.request is not None
+        await house.inbox.deny(house.me, proposal.request.id, "no")
+
+
+async def test_an_agent_that_is_denied_again_and_again_is_paused(house: House) -> None:
+    await house.policy("limits: {denials: 3}")
+    await denied(house, 2)
+    assert await house.desk.store.switches("default") != ()
+    assert not any(switch.is_held for switch in await house.desk.store.switches("default"))
+    await denied(house, 1, 2)
+    (switch,) = await house.desk.store.switches("default")
+    assert (switch.agent, switch.setting, switch.by) == ("cleanup", Setting.PAUSE, "assent")
+    assert switch.reason == "3 of its requests in a row were denied"
+    async with asyncio.timeout(10):
+        while house.gate._judgement.held_up("cleanup") is None:
+            await asyncio.sleep(0.005)
+    with pytest.raises(RunStopped, match="in a row were denied"):
+        await house.gate.propose("transfer_money", {"amount": 9.0})
+    async for _ in Oversight(house.desk.store, "default").release(house.me, "cleanup"):
+        pass
+    async with asyncio.timeout(10):
+        while house.gate._judgement.held_up("cleanup") is not None:
+            await asyncio.sleep(0.005)
+    await denied(house, 2, 10)  # counted anew
+    assert not any(switch.is_held for switch in await house.desk.store.switches("default"))
+
+
+async def test_an_approval_in_between_starts_the_count_again(house: House) -> None:
+    await house.policy("limits: {denials: 3}")
+    await denied(house, 2)
+    proposal = await house.gate.propose("transfer_money", {"amount": 50.0})
+    assert proposal.request is not None
+    phrase = (await house.inbox.brief(proposal.request.id)).phrase
+    await house.inbox.approve(house.me, proposal.request.id, confirm=phrase)
+    await denied(house, 2, 10)
+    (switch,) = await house.desk.store.switches("default")
+    assert (switch.denials, switch.is_held) == (2, False)
+
+
+async def test_ten_thousand_refusals_cost_no_query_each(house: House) -> None:
+    await house.policy("limits: {pending: 1}")
+    await asked(house, 1)
+    counted = 0
+    count = house.gate.store.pressure
+
+    async def counting(*args: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return await count(*args)
+
+    house.gate.store.pressure = counting  # type: ignore[method-assign]
+    began, refused = time.monotonic(), 0
+    for number in range(2000):
+        try:
+            await house.gate.propose("transfer_money", {"amount": 100.0 + number})
+        except Limited:
+            refused += 1
+    assert refused == 2000
+    assert counted <= 2 + (time.monotonic() - began) / 0.4
