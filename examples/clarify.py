@@ -45,7 +45,7 @@ async def delete_backups(files: list[str]) -> int:
 
 
 async def work(state: dict[str, Any]) -> dict[str, Any]:
-    run = playground.current_run()
+    run = assent.current_run()
     try:
         told = await run.clarify()  # parks here until the answers are there; a task that is clear asks nothing
         await announce(f"backups in {told['where']} go if they are {told['how old']}")

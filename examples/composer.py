@@ -65,7 +65,7 @@ def write(draft: Any) -> dict[str, Any]:
 async def work(customer: str) -> str:
     await open_case(customer)
     try:
-        return await playground.current_run().revise(send_email, write)
+        return await assent.current_run().revise(send_email, write)
     except assent.Denied as denied:
         return f"not sent: {denied.reason}"
 

@@ -42,7 +42,7 @@ async def set_label(message: int, label: str) -> str:
 
 
 async def work(messages: list[str]) -> dict[str, str]:
-    run, words, labels = playground.current_run(), dict(WORDS), {}
+    run, words, labels = assent.current_run(), dict(WORDS), {}
     for number, text in enumerate(messages, 1):
         word = next(word for word in words if word in text)
         labels[str(number)] = await set_label(number, words[word])

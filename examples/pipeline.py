@@ -41,7 +41,7 @@ async def roll_back(image: str, environment: str) -> str:
 
 
 async def work(commit: str) -> dict[str, str]:
-    run = playground.current_run()
+    run = assent.current_run()
     made: dict[str, str] = {}
     try:
         async with run.phase("build"):

@@ -23,7 +23,6 @@ from assent.core.authority import principal_named
 from assent.core.request import Request, State
 from assent.core.run import Run
 from assent.engine.gate import os_user
-from assent.engine.hosting import CURRENT
 from assent.ports import Filter, RunFilter
 from assent.settings import load
 
@@ -83,11 +82,6 @@ def did(what: str) -> str:
         ledger.write(f"{what}\n")
     print(f"  did     {what}", flush=True)
     return what
-
-
-def current_run() -> Any:
-    """The run that this code is part of, whether it was begun here or resumed."""
-    return CURRENT.get()
 
 
 def play(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: Sequence[Says]) -> None:

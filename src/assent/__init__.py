@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from assent.engine.gate import Gate
     from assent.engine.inbox import Inbox
     from assent.engine.proposal import Proposal
+    from assent.engine.runs import Draft, current_run
     from assent.engine.signature import Injected, Secret
     from assent.engine.tool import option
     from assent.engine.worker import Worker
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Denied,
         Interrupt,
         InvalidArguments,
+        Limited,
         OutcomeUnknown,
         Parked,
         Refused,
@@ -43,6 +45,7 @@ __all__ = [
     "Declaration",
     "Denied",
     "Done",
+    "Draft",
     "Effect",
     "Fact",
     "Gate",
@@ -50,6 +53,7 @@ __all__ = [
     "Injected",
     "Interrupt",
     "InvalidArguments",
+    "Limited",
     "OutcomeUnknown",
     "Parked",
     "Proposal",
@@ -60,6 +64,7 @@ __all__ = [
     "Secret",
     "SentBack",
     "Worker",
+    "current_run",
     "idempotency_key",
     "open",
     "option",
@@ -74,6 +79,7 @@ _HOMES = {
     "Declaration": "assent.core.action",
     "Denied": "assent.errors",
     "Done": "assent.engine.execution",
+    "Draft": "assent.engine.runs",
     "Effect": "assent.core.action",
     "Fact": "assent.core.action",
     "Gate": "assent.engine.gate",
@@ -81,6 +87,7 @@ _HOMES = {
     "Injected": "assent.engine.signature",
     "Interrupt": "assent.errors",
     "InvalidArguments": "assent.errors",
+    "Limited": "assent.errors",
     "OutcomeUnknown": "assent.errors",
     "Parked": "assent.errors",
     "Proposal": "assent.engine.proposal",
@@ -91,6 +98,7 @@ _HOMES = {
     "Secret": "assent.engine.signature",
     "SentBack": "assent.errors",
     "Worker": "assent.engine.worker",
+    "current_run": "assent.engine.runs",
     "idempotency_key": "assent.engine.execution",
     "open": "assent.assemble",
     "option": "assent.engine.tool",

@@ -59,12 +59,7 @@ async def pack(how: str) -> str:
 @host.workflow
 async def tidy() -> str:
     """Tidy up."""
-    found = await find()
-    try:
-        how = await delete_files(found)
-    except assent.OutcomeUnknown:
-        how = "unknown"
-    return await pack(how)
+    return await pack(await delete_files(await find()))
 
 
 async def main() -> None:

@@ -1,5 +1,6 @@
 """Runs at the command line: listed, shown, paused, continued and stopped."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_a_run_is_paused_continued_and_stopped(parked: str, assent: Assent) -> N
     assert (told["run"]["state"], told["run"]["reason"]) == ("stopped", "enough")
     assert told["steps"][0]["state"] == "cancelled"
     assert assent("pending", "--json").json["requests"] == []
-    assert "no such run" in assent("stop", "--all").out
+    assert "everything is stopped" in assent("stop", "--all").out
     assert "stopped" in assent("log").out
 
 
@@ -73,3 +74,39 @@ def test_time_stands_still_for_what_a_paused_run_waits_for(parked: str, assent: 
     assert "paused" in assent("show", waiting["code"]).out
     assent("go", parked)
     assert "min left" in assent("show", waiting["code"]).out
+
+
+def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(parked: str, either: Agent, assent: Assent) -> None:
+    out = assent("stop", "--agent", "cleanup", "--reason", "wrong folder").out
+    assert "cleanup is stopped: nothing new begins" in out
+    assert f"{parked}  Tidy up: stopped" in out
+    held = assent("runs").err
+    assert "cleanup was stopped by" in held
+    assert "wrong folder" in held
+
+    async def again() -> None:
+        async with either.gate.run("Tidy up once more"):
+            raise AssertionError("it did not begin")
+
+    deadline = time.monotonic() + 10
+    while either.gate._judgement.held_up("cleanup") is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(package.RunStopped, match="wrong folder"):
+        either.gate.portal.run(again())
+    told = assent("go", "--agent", "cleanup", "--json").json
+    assert told == {"runs": [], "switches": []}
+    assert assent("runs").err == ""
+
+
+def test_going_on_says_what_is_still_held(parked: str, assent: Assent) -> None:
+    assent("pause", "--all", "--reason", "audit")
+    assent("pause", "--agent", "cleanup", "--reason", "odd")
+    told = assent("pause", "--agent", "other", "--json").json
+    assert [switch["agent"] for switch in told["switches"]] == ["", "cleanup", "other"]
+    out = assent("go", "--all").out
+    assert "everything goes on" in out
+    assert "cleanup was paused by" in out
+    assert "`assent go --agent cleanup` lets it go on" in out
+    assert [run["state"] for run in assent("runs", "--json").json["runs"]] == ["paused"]
+    assert f"{parked}  Tidy up: goes on once" in assent("go", "--agent", "cleanup").out

@@ -60,7 +60,7 @@ def pending(
         if as_json:
             mode = str(desk.judgement.policy.mode)
             return print_json({"mode": mode, "requests": [document(card) for card in cards], "next": page.next})
-        banner(desk.judgement.policy)
+        banner(desk.judgement.policy, desk.judgement.switches)
         codes = await run_codes(desk, cards)
         return table(cards, now, "nothing waits" if narrowed == WAITING else "nothing fits", page.next, codes)
 
@@ -95,7 +95,7 @@ def show(
             you, beyond = person.name if person else "", background_document(about)
             print_json(request_document(desk, card, you=you, why_not=why_not, background=beyond))
         else:
-            banner(desk.judgement.policy)
+            banner(desk.judgement.policy, desk.judgement.switches)
             print_card(card, now, whole=full, hint=hint(card, why_not), about=about, history=history)
         at_a_terminal = any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
         if person is not None and not why_not and (seen if as_json else at_a_terminal):

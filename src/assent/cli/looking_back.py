@@ -33,7 +33,7 @@ async def afterwards(desk: Desk, *, after: str, limit: int, as_json: bool) -> No
         groups = {"on_silence": silent, "ran": ran, "guessed": guessed}
         documents = {name: [document(card) for card in found] for name, found in groups.items()}
         return print_json({"mode": mode, **documents, "next": page.next})
-    banner(desk.judgement.policy)
+    banner(desk.judgement.policy, desk.judgement.switches)
     codes = await run_codes(desk, [*cards, *guessed])
     first = True
     for title, found in (

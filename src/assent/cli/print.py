@@ -17,6 +17,7 @@ from assent.core.action import Risk
 from assent.core.briefing import Briefing
 from assent.core.policy import Mode, Policy
 from assent.core.request import Kind
+from assent.core.switch import Switch
 from assent.core.text import visible
 
 PIPED_WIDTH = 100
@@ -56,8 +57,10 @@ def warn(message: str) -> None:
     console(errors=True).print(inert(f"WARNING: {message}", "bold yellow"), soft_wrap=True)
 
 
-def banner(policy: Policy) -> None:
-    """Whoever looks at requests knows when nothing is held."""
+def banner(policy: Policy, switches: Iterable[Switch] = ()) -> None:
+    """Whoever looks at requests knows when nothing is held, and when somebody is held up."""
+    for switch in switches:
+        console(errors=True).print(Text(f" {visible(switch.says, lines=False)} ", style="bold yellow"), soft_wrap=True)
     if policy.mode is Mode.OBSERVE:
         text = "OBSERVE MODE: nothing is held. What would wait runs at once; `mode: enforce` in the policy ends this."
         console(errors=True).print(Text(f" {text} ", style="bold black on yellow"), soft_wrap=True)

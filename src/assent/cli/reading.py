@@ -69,7 +69,7 @@ async def newest(desk: Desk, wanted: Wanted, limit: int, *, as_json: bool) -> No
     lines = [line async for line in _backwards(desk, wanted, limit)]
     if as_json:
         return print_json({"entries": [line.document() for line in lines]})
-    banner(desk.judgement.policy)
+    banner(desk.judgement.policy, desk.judgement.switches)
     for line in lines:
         _print(line)
     return None if lines else say("nothing is on record that fits")
@@ -79,7 +79,7 @@ async def follow(desk: Desk, wanted: Wanted, limit: int, *, as_json: bool) -> No
     """The newest entries, oldest of them first, and then each new one as it comes; one JSON document a line."""
     lines = [line async for line in _backwards(desk, wanted, limit)]
     if not as_json:
-        banner(desk.judgement.policy)
+        banner(desk.judgement.policy, desk.judgement.switches)
     shown: Callable[[Line], None] = _print_line if as_json else _print
     for line in reversed(lines):
         shown(line)

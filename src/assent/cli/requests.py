@@ -126,7 +126,7 @@ async def told(desk: Desk, after: Request, did: str, *, as_json: bool) -> None:
     card = brief(after, await desk.store.now())
     if as_json:
         return print_json(request_document(desk, card, did=did))
-    banner(desk.judgement.policy)
+    banner(desk.judgement.policy, desk.judgement.switches)
     say(mark_of(card), f"  {card.code}  ", inert(card.title, "bold"))
     return say(f"   {_sentence(card, after, did)}")
 

@@ -490,10 +490,11 @@ def _must_wait(request: Request) -> bool:
 
 
 def claims(context: Context) -> dict[str, Json]:
-    """What the agent says about its call, kept apart from facts."""
+    """What the agent says about its call, kept apart from facts. The goal of its run is told with the run."""
+    known = context.active.record.goal if context.active is not None else ""
     said = {
         "why": context.why,
-        "goal": context.goal,
+        "goal": context.goal if context.goal != known else "",
         "confidence": context.confidence,
         "cost": context.cost,
         "alternatives": list(context.alternatives),

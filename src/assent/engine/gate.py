@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
-from assent.core.action import Declaration, Json, Reach, Risk
+from assent.core.action import Declaration, Fact, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Request, State
@@ -343,19 +343,23 @@ class Gate:
         time: timedelta | None = timedelta(hours=1),
         reviewers: Iterable[str] = (),
         patience: float | None = None,
+        found: Iterable[Fact] = (),
         **said: Any,
     ) -> Any:
-        """The answer of a person; after `time` the declared best guess, or `Denied` where there is none."""
+        """The answer of a person; after `time` the declared best guess, or `Denied` where there is none.
+
+        `found` are facts for the card that are not the agent's word.
+        """
         context = replace(CONTEXT.get() or self._context, **said)
-        guess = NO_GUESS if best_guess is _MISSING else (best_guess,)
+        guess, facts = NO_GUESS if best_guess is _MISSING else (best_guess,), tuple(found)
         active = CURRENT.get()
         if active is None:
             await self._judgement.until_go(context.agent, patience)
-            ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers))
+            ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
             return await answered(self._calls, ask, patience)
         await active.until_going()
         context = in_run(context, active, "question", {"question": text})
-        ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers))
+        ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
         async with active.waiting():
             return await answered(self._calls, ask, active.patience_for(patience))
 

@@ -11,7 +11,7 @@ from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
 from assent.core.secret_text import without_secrets
-from assent.core.switch import EVERYTHING, Setting, Switch
+from assent.core.switch import EVERYTHING, Setting, Switch, holding
 from assent.core.switching import counted, turned
 from assent.errors import NotFound, StaleRequest
 from assent.ports import Filter, RunFilter, Step, Store, View
@@ -96,12 +96,13 @@ class Oversight:
         await self._each_waiting(agent, event)
 
     async def release(self, by: Principal, agent: str) -> AsyncIterator[Run]:
-        """What was held goes on, and so does time; each run that goes on is given."""
+        """What was held goes on, and so does time, except where another switch holds it; gives each run that does."""
         await self._turn(by, agent, Setting.GO, "")
+        still = await self.switches()
         for run in await self.everything("" if agent == EVERYTHING else agent):
-            if run.state is RunState.PAUSED:
+            if run.state is RunState.PAUSED and holding(still, run.agent) is None:
                 yield await self.go(by, run)
-        await self._each_waiting(agent, Thaw(by.name))
+        await self._each_waiting(agent, Thaw(by.name), still)
 
     async def denied(self, by: Principal, agent: str, most: int) -> None:
         """Somebody denied the agent something; after so many times in a row it is paused."""
@@ -146,14 +147,15 @@ class Oversight:
                 await self._store.transact(self._workspace, None, step)
                 return
 
-    async def _each_waiting(self, agent: str, event: Cancel | Freeze | Thaw) -> None:
+    async def _each_waiting(self, agent: str, event: Cancel | Freeze | Thaw, still: tuple[Switch, ...] = ()) -> None:
         """The same happens to everything that waits for people on behalf of this agent, or at all."""
         wanted = Filter(states=(State.PENDING,), agent="" if agent == EVERYTHING else agent)
         after = ""
         while True:
             page = await self._store.requests(self._workspace, wanted, after=after, limit=_PAGE)
             for request in page.requests:
-                await self._store.transact(self._workspace, request.id, _if_pending(event))
+                if holding(still, request.ask.agent) is None:
+                    await self._store.transact(self._workspace, request.id, _if_pending(event))
             after = page.next
             if not after:
                 return

@@ -7,7 +7,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
-from assent.core.action import Action, Json
+from assent.core.action import Action, Fact, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Ask, Kind, Question, State
 from assent.core.secret_text import secret_texts
@@ -32,8 +32,9 @@ def question(
     guess: tuple[Json, ...],
     time: timedelta | None,
     reviewers: tuple[str, ...],
+    found: tuple[Fact, ...] = (),
 ) -> Ask:
-    """The question, not yet on record. `guess` holds the declared best guess, if there is one."""
+    """The question, not yet on record. `guess` holds the declared best guess, if there is one; `found` are facts."""
     if context.key and not context.run:
         context = replace(context, run=context.agent)
     context = calls.discreet(context, ())
@@ -49,7 +50,7 @@ def question(
     )  # fmt: skip
     asked = tool("question", description="", declared=NOTHING)
     action = Action("question", {"question": text, "choices": list(options)}, context.agent)
-    assessment = calls.judgement.judged(asked, action.args, context, datetime.now(UTC))[1]
+    assessment = calls.judgement.judged(asked, action.args, context, datetime.now(UTC), found)[1]
     candidate = replace(calls.judgement.candidate(asked, action, assessment, verdict, context), says=text)
     best = restore(canonical(guess[0])) if guess else None
     return Ask(

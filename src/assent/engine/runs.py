@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from assent.core.action import Json
+from assent.core.action import Fact, Json
 from assent.core.canonical import canonical, digest, restore
 from assent.core.request import Request, State
 from assent.core.run import PlanStep
 from assent.core.verdict import GateKind
 from assent.engine.appraisal import Assessor, PlainAssessor
 from assent.engine.guard import Guarded
-from assent.engine.holding import EXCERPT, HeldRun, StopPoint
+from assent.engine.holding import CURRENT, EXCERPT, HeldRun, StopPoint
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import OptionSpec, resolved
@@ -160,11 +160,13 @@ class ActiveRun(HeldRun):
         task = self._record.original or self._record.goal
         look = assessor or PlainAssessor()
         found = await look.assess(task, tools=tuple(self._office.tools), scope=self._record.scope)
+        reasons = enumerate(found.reasons[:3], 1)
+        told = [Fact("reach", found.reach, f"How far the task may reach: {found.reach}")]
+        told += [Fact(f"reason {number}", each, each) for number, each in reasons]
         answers = {}
         for missing in found.missing:
             offered = f" (for example: {', '.join(missing.choices)})" if missing.choices else ""
-            why = f"the task may reach: {found.reach}. {' '.join(found.reasons[:3])}"
-            answers[missing.what] = str(await self.ask(missing.question + offered, why=why))
+            answers[missing.what] = str(await self.ask(missing.question + offered, found=told))
         return answers
 
     async def attempt(self, call: Callable[..., Any], /, *, done: Json = None, **args: Any) -> Any:
@@ -265,3 +267,11 @@ def _came_to(request: Request, call: Guarded[..., Any] | str) -> Any:
     if request.state is State.DONE:
         return restore(request.candidate.args_text)["draft"]
     raise refusal(request)
+
+
+def current_run() -> ActiveRun:
+    """The run that the calling code belongs to, in a host's function as well."""
+    active = CURRENT.get()
+    if not isinstance(active, ActiveRun):
+        raise GuardError("this code is not inside a run; begin one: async with gate.run(...)")
+    return active

@@ -146,8 +146,8 @@ def header(mine: str, place: str, who: str, live: bool, width: int, look: Look) 
     return [spread([(" assent ", look.accent), (words, waits), (f"   {place}", look.faint)], right, width)]
 
 
-def banners(trouble: str, observes: bool, nobody: str, width: int, look: Look) -> list[Row]:
-    """What must not be overlooked: no store, nothing held, nobody known."""
+def banners(trouble: str, observes: bool, nobody: str, held_up: Sequence[str], width: int, look: Look) -> list[Row]:
+    """What must not be overlooked: no store, nothing held, nobody known, somebody held up."""
     rows: list[Row] = []
     if trouble:
         style = look.loud if trouble.startswith("no database") else look.alarm
@@ -157,6 +157,7 @@ def banners(trouble: str, observes: bool, nobody: str, width: int, look: Look) -
         rows.append(line((cut(text, width).ljust(width), look.loud)))
     if nobody:
         rows.append(line((f" {cut(inert(nobody), width - 2)} ".ljust(width), look.loud)))
+    rows += [line((f" ▌ {cut(inert(says), width - 4)} ".ljust(width), look.loud)) for says in held_up[:3]]
     return rows
 
 

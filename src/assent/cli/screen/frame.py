@@ -91,7 +91,7 @@ class Frame(Screen[None]):
     def redraw_edges(self) -> None:
         """Header, views, banner and bar say what is true now."""
         banner = self.query_one("#banner", Slab)
-        banner.set_class(bool(self.trouble or self.live.observes or self.live.nobody), "on")
+        banner.set_class(bool(self.trouble or self.live.observes or self.live.nobody or self.live.held_up), "on")
         for slab in (
             self.query_one("#header", Slab),
             self.query_one("#tabs", Slab),
@@ -130,7 +130,7 @@ class Frame(Screen[None]):
         return bar.tabs(self.counts(), self.view, width, self.look())
 
     def _banner(self, width: int) -> list[Row]:
-        return bar.banners(self.trouble, self.live.observes, self.live.nobody, width, self.look())
+        return bar.banners(self.trouble, self.live.observes, self.live.nobody, self.live.held_up, width, self.look())
 
     def _head(self, width: int) -> list[Row]:
         if self.current is None:

@@ -155,6 +155,11 @@ class Live:
         """Nothing is held: the policy only watches."""
         return self._desk is not None and self._desk.judgement.policy.mode is Mode.OBSERVE
 
+    @property
+    def held_up(self) -> tuple[str, ...]:
+        """Which agents a stop switch holds up, by whom and why."""
+        return () if self._desk is None else tuple(switch.says for switch in self._desk.judgement.switches)
+
     def now(self) -> datetime:
         """The database's clock, as far as we know it."""
         return datetime.now(UTC) + self._ahead
