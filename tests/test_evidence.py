@@ -17,6 +17,7 @@ SUITES = (
     "crash-runs",
     "fence-runs",
     "parked",
+    "looping",
     "deciders",
     "fence",
     "postgres-restart",

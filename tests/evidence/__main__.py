@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.evidence import crash, deciders, disk, fence, fence_runs, life, parked, restart, runs, tampering
+from tests.evidence import crash, deciders, disk, fence, fence_runs, life, looping, parked, restart, runs, tampering
 from tests.evidence.outcome import Outcome
 from tests.evidence.processes import end_all, warmed
 from tests.evidence.world import warm
@@ -69,6 +69,11 @@ def _parked(seed: int, scale: float, sample: bool, progress: Progress) -> Outcom
     return parked.run(seed, replace(size, many=max(2 * size.few, scaled(size.many, scale))), progress)
 
 
+def _looping(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = looping.SAMPLE if sample else looping.FULL
+    return looping.run(seed, replace(size, proposals=scaled(size.proposals, scale)), progress)
+
+
 def _life(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     plants = life.PLANTED[1:2] if sample else life.PLANTED
     return life.run(seed, scaled(STEPS[sample], scale), progress, plants)
@@ -84,6 +89,7 @@ SUITES: dict[str, Suite] = {
     "crash-runs": _runs,
     "fence-runs": _fence_runs,
     "parked": _parked,
+    "looping": _looping,
     "deciders": _deciders,
     "fence": _fence,
     "postgres-restart": _restart,
