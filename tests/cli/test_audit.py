@@ -26,7 +26,7 @@ def test_follow_prints_what_is_added(agent: Agent) -> None:
     with subprocess.Popen([*COMMAND, "log", "-f", "--json"], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
         assert "request.asked" in following.stdout.readline()
-        later = agent.asks()
+        later = agent.asks(args={"files": ["c.tmp"], "root": "~/projects"})
         assert later.id in following.stdout.readline()
         following.send_signal(2)
         assert following.wait(20) == 130

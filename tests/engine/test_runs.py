@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import assent
+from assent.core.decision import Finding
 from assent.core.request import State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Enter, Pause, RunEvent, Stop, advance_run
-from assent.errors import RunStopped
+from assent.engine.hosting import resumed
+from assent.errors import GuardError, RunStopped
 from assent.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
 
@@ -765,3 +767,70 @@ async def test_a_call_cancelled_while_it_begins_is_on_record_as_not_run(house: H
     task.cancel()
     failed = await house.in_state(request.id, State.FAILED)
     assert (failed.error, world.did) == ("cancelled before it ran", [])
+
+
+async def test_one_function_is_the_whole_agent(house: House) -> None:
+    world = World(house.gate)
+    told: list[Any] = []
+
+    @house.gate.host("loop")
+    async def tidy(state: Any, resumption: Any) -> Any:
+        told.append((state, resumption is None))
+        assent.current_run().snapshot([*state, "seen"])
+        return await world.delete(["a"])
+
+    with pytest.raises(assent.Parked):
+        await house.gate.begin("loop", ["hello"], goal="Tidy up", scope={"steps": 9})
+    (request,) = await house.waiting()
+    async with house.gate.worker():
+        await house.inbox.approve(house.me, request.id)
+        record = await until(house, RunState.FINISHED)
+    assert (record.outcome, record.goal, world.did) == (1, "Tidy up", ["delete 1"])
+    assert told == [(["hello"], True), (["hello", "seen"], False)]
+
+
+async def test_a_function_that_takes_the_run(house: House) -> None:
+    world = World(house.gate)
+
+    async def work(run: Any) -> str:
+        await run.plan(["move"])
+        return str(await world.move("a"))
+
+    assert await house.gate.perform("Tidy up", work, original="please") == "A"
+    record = await the_run(house)
+    assert (record.state, record.outcome, record.original) == (RunState.FINISHED, "A", "please")
+    with pytest.raises(GuardError, match="not inside a run"):
+        assent.current_run()
+
+
+async def test_a_hosted_run_waits_until_somebody_has_looked_into_an_unknown_outcome(house: House) -> None:
+    started = asyncio.Event()
+    gate = await asyncio.to_thread(house.another_gate, agent="cleanup", lease=timedelta(seconds=1))
+
+    @gate.guard(reversible=False)
+    async def shred(path: str) -> str:
+        started.set()
+        await asyncio.sleep(60)
+        return path
+
+    @gate.host("loop")
+    async def tidy(state: Any, resumption: Any) -> Any:
+        return [await shred("a"), state]
+
+    with pytest.raises(assent.Parked):
+        await gate.begin("loop", "hello", goal="Tidy up")
+    (request,) = await house.waiting()
+    await house.inbox.approve(house.me, request.id)
+    dying = house.start(resumed(gate._office, gate._hosts["loop"], await the_run(house)))
+    async with asyncio.timeout(20):
+        await started.wait()
+    dying.cancel()  # as if its process were gone, halfway through
+    await asyncio.gather(dying, return_exceptions=True)
+    async with gate.worker():
+        await house.in_state(request.id, State.UNKNOWN)
+        async with asyncio.timeout(20):
+            while (run := await the_run(house)).state is not RunState.PARKED or run.waits != (request.id,):
+                await asyncio.sleep(0.01)
+        await house.inbox.reconcile(house.me, request.id, Finding.DONE, "the file is gone")
+        record = await until(house, RunState.FINISHED)
+    assert record.outcome == [None, "hello"]

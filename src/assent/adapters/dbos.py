@@ -126,7 +126,7 @@ class DbosHost:
             raise GuardError("this is not inside a workflow of this host; begin it with `host.start(...)`")
         return run
 
-    async def _resume(self, _: Json, __: Resumption) -> Json:
+    async def _resume(self, _: Json, __: Resumption | None) -> Json:
         run = CURRENT.get()
         assert isinstance(run, ActiveRun)  # noqa: S101  a host is called inside the run it resumes
         return await self._go_on(run)

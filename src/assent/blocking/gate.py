@@ -73,6 +73,10 @@ class BlockingGate:
         finally:
             CURRENT.set(before)
 
+    def begin(self, host: str, state: Json = None, *, goal: str, **described: Any) -> Any:
+        """What a host's function returned, at the beginning of a run of its own; see `Gate.begin`."""
+        return self._gate.portal.run(self._gate.begin(host, state, goal=goal, **described))
+
     def outcome(self, request_id: str, patience: float | None = 0) -> Request:
         """The request as it is now, or once it is decided within `patience`."""
         return self._gate.portal.run(self._gate.outcome(request_id, patience))

@@ -24,7 +24,7 @@ from assent.engine.execution import LEASE, Execution
 from assent.engine.freshness import still_true
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
 from assent.engine.holding import CURRENT, Office
-from assent.engine.hosting import Host, HostFunction, begin, held, new_run
+from assent.engine.hosting import Host, HostFunction, begin, called, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.outcomes import refusal, result_of
@@ -34,7 +34,7 @@ from assent.engine.questions import NO_GUESS, answered, question
 from assent.engine.runs import ActiveRun
 from assent.engine.signature import read_signature
 from assent.engine.stopping import stopped_at
-from assent.engine.tool import Lookup, OptionSpec, Tool, tool
+from assent.engine.tool import Lookup, OptionSpec, Tool, resolved, tool
 from assent.engine.waiting import Hub
 from assent.engine.worker import Worker
 from assent.errors import (
@@ -393,6 +393,22 @@ class Gate:
         record = await begin(self._office, made)
         async with held(self._office, record, wait) as active:
             yield active
+
+    async def perform(self, goal: str, work: Callable[[ActiveRun], Any], **described: Any) -> Any:
+        """What `work(run)` returned, as the outcome of a run: `await gate.perform("Tidy up", tidy, scope=…)`."""
+        async with self.run(goal, **described) as run:
+            run.outcome = made = await resolved(work(run))
+        return made
+
+    async def begin(self, host: str, state: Json = None, *, goal: str, **described: Any) -> Any:
+        """What a host's function returned, called as `resume(state, None)` at the beginning of a run of its own.
+
+        So one function is the whole agent: it begins with `None` and goes on with what was decided.
+        """
+        async with self.run(goal, host=host, **described) as run:
+            run.snapshot(state)
+            run.outcome = made = await called(self._hosts[host].function, restore(canonical(state)), None)
+        return made
 
     def host(self, name: str, *, capacity: int = 10) -> Callable[[HostFunction], HostFunction]:
         """Registers `resume(state, resumption)`, which goes on with parked runs that name this host.

@@ -69,7 +69,7 @@ def _decided_words(request: Request) -> str:
     return told
 
 
-HostFunction = Callable[[Json, Resumption], Awaitable[Json] | Json]
+HostFunction = Callable[[Json, Resumption | None], Awaitable[Json] | Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +120,16 @@ async def resumed(office: Office, host: Host, run: Run) -> None:
     try:
         async with held(office, record, 0) as active:
             state = restore(text) if text else None
-            active.outcome = await resolved(await _called(host.function, state, told))
+            active.outcome = await called(host.function, state, told)
     except (Parked, RunStopped):
         return
 
 
-async def _called(function: HostFunction, state: Json, told: Resumption) -> Any:
+async def called(function: HostFunction, state: Json, told: Resumption | None) -> Any:
     """What the function gave: a plain one blocks a thread of its own, and guarded calls in it belong to the run."""
     if inspect.iscoroutinefunction(function):
         return await function(state, told)
-    return await asyncio.to_thread(function, state, told)
+    return await resolved(await asyncio.to_thread(function, state, told))
 
 
 async def lapsed(office: Office) -> None:
