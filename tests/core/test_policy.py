@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assent.core.action import Action, Assessment, Basis, Effect, Fact, Reach, Risk
+from assent.core.action import Action, Assessment, Basis, Declaration, Effect, Fact, Reach, Risk
 from assent.core.condition import Failed
 from assent.core.explain import Match, explain
 from assent.core.grant import Grant
@@ -262,6 +263,41 @@ def test_a_grant_up_to_critical_also_lifts_the_typed_confirmation_but_never_what
     assert judge(policy(), action(), CRITICAL, grants, NOW).gate is WATCH
     assert judge(policy(Rule("r", gate=MANUAL)), action(), DANGEROUS, grants, NOW).grant == "g1"
     assert judge(policy(Rule("r", gate=FORBID)), action(), DANGEROUS, grants, NOW).gate is FORBID
+
+
+@pytest.mark.parametrize(
+    ("grant", "facts", "says"),
+    [
+        ({"budget": Decimal(50), "currency": "EUR"}, {"amount": 51, "currency": "EUR"}, "what is left of its budget"),
+        ({"budget": Decimal(50), "currency": "EUR"}, {"amount": 50, "currency": "EUR"}, None),
+        ({"max_risk": Risk.RISKY}, {}, "it covers actions up to risky"),
+        ({"max_risk": Risk.DANGEROUS}, {}, None),
+        ({"limit": 3, "used": 3}, {}, "3 of 3 times"),
+        ({"limit": 3, "used": 2}, {}, None),
+        ({"actions": ("send_*",)}, {}, ""),
+    ],
+)
+def test_what_goes_beyond_a_grant_is_said(grant: dict[str, Any], facts: dict[str, Any], says: str | None) -> None:
+    """Each with its twin just inside; a grant for something else is not mentioned."""
+    situation = Situation(grants=(replace(GRANT, **grant),))
+    verdict = judge(policy(), action(), with_facts(DANGEROUS, **facts), situation, NOW)
+    beyond = [trigger.says for trigger in verdict.triggers if trigger.name == "beyond grant"]
+    if says is None:
+        assert (verdict.gate, beyond) == (WATCH, [])
+    else:
+        assert verdict.gate is HARD
+        assert len(beyond) == bool(says)
+        assert [each for each in beyond if "alice granted for delete_*" not in each or says not in each] == []
+
+
+def test_what_an_agent_must_be_sure_of_is_said_per_action() -> None:
+    strict = policy(declared=(Declared("delete_*", Declaration(), confidence=0.95),))
+    assert "confidence" in names(judge(strict, action(confidence=0.94), RISKY))
+    assert "confidence" not in names(judge(strict, action(confidence=0.95), RISKY))
+    assert "confidence" not in names(judge(strict, action("move_file", confidence=0.7), RISKY))
+    lax = policy(declared=(Declared("delete_*", Declaration(), confidence=0.5),))
+    assert "confidence" not in names(judge(lax, action(confidence=0.5), RISKY))
+    assert "confidence" in names(judge(lax, action(confidence=0.49), RISKY))
 
 
 def test_without_a_clock_no_grant_lifts_anything() -> None:

@@ -49,6 +49,11 @@ class BlockingGate:
         self._gate = gate
         self.guard, self.context, self.host = gate.guard, gate.context, gate.host
 
+    @property
+    def gate(self) -> Gate:
+        """The gate behind it."""
+        return self._gate
+
     def propose(self, action: str, args: Mapping[str, Json], **described: Any) -> BlockingProposal:
         """A call that is no function, judged and put on record; see `Gate.propose`."""
         return BlockingProposal(self._gate, self._gate.portal.run(self._gate.propose(action, args, **described)))

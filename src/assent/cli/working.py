@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+from assent.blocking import BlockingGate
 from assent.cli.outcome import tell
 from assent.engine.gate import Gate
 from assent.errors import GuardError, SettingsError
@@ -38,6 +39,8 @@ def found(target: str) -> Gate:
         raise
     for part in attribute.split("."):
         value = getattr(value, part, None)
+    if isinstance(value, BlockingGate):
+        return value.gate
     if not isinstance(value, Gate):
         raise GuardError(f"{target} is not a gate; name what `assent.open()` returned")
     return value

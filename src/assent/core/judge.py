@@ -232,9 +232,8 @@ def _beyond(
     for grant in grants:
         if concerns(grant, action) and len(found) < _MOST_GRANTS:
             why = why_not(grant, action, assessment, now) or f"it asks for {base}, which only a critical grant lifts"
-            found.append(
-                Trigger("beyond grant", f"grant {grant.id[:8]} of {grant.granted_by} falls short: {why}", base)
-            )
+            says = f"what {grant.granted_by} granted for {', '.join(grant.actions)} does not cover it: {why}"
+            found.append(Trigger("beyond grant", says, base))
     return found
 
 
