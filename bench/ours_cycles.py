@@ -66,14 +66,15 @@ async def _cycles(gate: assent.Gate, delete_files: Guarded, callers: int, each: 
             if version == 1 and ":" not in key:
                 loop.call_soon_threadsafe(decide, key)
 
-    async def caller() -> None:
-        for _ in range(each):
-            assert await delete_files(paths=PATHS) == 3
+    async def caller(number: int) -> None:
+        # Everybody asks for something else: the same thing twice would be one request.
+        for each_time in range(each):
+            assert await delete_files(paths=[*PATHS[:2], f"/srv/{number}.{each_time}.tmp"]) == 3
 
     stop = gate.store.watch(heard)
     try:
         start = time.perf_counter()
-        await asyncio.gather(*(caller() for _ in range(callers)))
+        await asyncio.gather(*(caller(number) for number in range(callers)))
         return callers * each / (time.perf_counter() - start)
     finally:
         stop()
@@ -88,7 +89,10 @@ def decisions(database: str, number: int) -> float:
 async def _decisions(gate: assent.Gate, number: int) -> float:
     inbox = await inbox_beside(gate)
     proposals = await asyncio.gather(
-        *(gate.propose("delete_files", {"paths": PATHS}, description="Delete files.") for _ in range(number))
+        *(
+            gate.propose("delete_files", {"paths": [*PATHS[:2], f"/srv/{each}.tmp"]}, description="Delete files.")
+            for each in range(number)
+        )
     )
     waiting = [proposal.request.id for proposal in proposals if proposal.request is not None]
     assert len(waiting) == number

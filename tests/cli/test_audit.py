@@ -52,8 +52,8 @@ def test_an_offline_check_needs_no_database(assent: Assent, agent: Agent, here: 
 
 
 def test_tampering_is_found_and_named_with_exit_code_5(assent: Assent, agent: Agent, here: Path) -> None:
-    for _ in range(3):
-        agent.asks()
+    for number in range(3):
+        agent.asks(args={"files": [f"{number}.tmp"], "root": "~/projects"})
     assent("audit", "export", "-o", "out.jsonl")
     agent.close()
     with sqlite3.connect(here / "assent.db") as database:

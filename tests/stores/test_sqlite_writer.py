@@ -5,12 +5,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 from assent.core.change import Change
+from assent.core.request import State
 from assent.ports import View
 from assent.stores.sqlite import SqliteStore, writer
 from assent.testing.store_values import WORKSPACE, asked, inserted, pending
@@ -178,3 +181,29 @@ asyncio.run(main())
     )
     # Three hundred commits write well over a thousand pages; begun anew at every checkpoint, the log stays short.
     assert int(ran.stdout) < 600
+
+
+@pytest.mark.parametrize("how", ["no longer kept", "read anew"])
+async def test_what_is_known_of_a_request_is_never_older_than_what_was_written(store: SqliteStore, how: str) -> None:
+    """A request is remembered between changes together with its ask; without that it is read again."""
+    request = pending(asked(1))
+    seen: list[State] = []
+
+    def moves(state: State) -> Any:
+        def step(view: View) -> Change:
+            assert view.request is not None
+            seen.append(view.request.state)
+            return Change(replace(view.request, state=state, version=view.request.version + 1))
+
+        return step
+
+    await store.transact(WORKSPACE, None, inserted(request))
+    await store.transact(WORKSPACE, request.id, moves(State.APPROVED))
+    await store.transact(WORKSPACE, request.id, moves(State.APPROVED))
+    assert store._writer is not None
+    store._writer.asks.forget(WORKSPACE, request.id)
+    if how == "read anew":
+        await store.request(WORKSPACE, request.id)
+    await store.transact(WORKSPACE, request.id, moves(State.RUNNING))
+    await store.transact(WORKSPACE, request.id, moves(State.DONE))
+    assert seen == [State.PENDING, State.APPROVED, State.APPROVED, State.RUNNING]

@@ -33,7 +33,7 @@ def stop(
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
-    """End a run; or everything that an agent, or every agent, does.
+    """End a run, or turn an agent, or everything, away.
 
     Each notices at its next gate. An agent that is stopped is turned away, also in runs that it begins later, until
     `assent go --agent NAME`.
@@ -69,7 +69,7 @@ def go(
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let what was paused go on, and an agent that was stopped begin again.
+    """Let what was paused or stopped go on.
 
     Example: assent go --agent cleanup
     """

@@ -43,12 +43,11 @@ class Transaction:
         self.news = {}
         self.dirty = False
         self.first_entry = self.last_entry = 0
-        if self.connection.data_version() != self._data_version:
+        # Asked for under the lock, it differs if another connection has written since the last time, and only then.
+        version = self.connection.pragma("data_version")
+        if version != self._data_version:
             self.forget()
-
-    def committed(self) -> None:
-        """What was written is what there is, until another connection writes: then the number differs."""
-        self._data_version = self.connection.data_version()
+            self._data_version = version
 
     def forget(self) -> None:
         """Nothing is known: others have written, or what we wrote was rolled back."""
@@ -200,6 +199,9 @@ class Transaction:
             if len(self._requests) >= _KEPT and key not in self._requests:
                 del self._requests[next(iter(self._requests))]
             self._requests[key] = request
+        else:
+            # Its ask was read anew meanwhile, or is no longer kept: what is known of the request is out of date.
+            self._requests.pop(key, None)
 
     def purge(self, stub: Request) -> None:
         """The request is replaced by what remains of it, its payload overwritten."""

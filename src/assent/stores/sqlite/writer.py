@@ -243,7 +243,6 @@ class Writer:
             ticket.value = ticket.error = None
             do(work, ticket)
         self._connection.execute("COMMIT")
-        transaction.committed()
         self._recorder.written(len(recorded))
 
     def _written_ahead(self, _: apsw.Connection, __: str, pages: int) -> int:
