@@ -1,14 +1,75 @@
-"""Pages of runs, the same on every database: one walk of an index for each state that is wanted."""
+"""What is read of runs, switches and agents, the same on every database."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from assent.core.run import Run
-from assent.ports import RunFilter
+from assent.core.switch import Switch
+from assent.ports import Pressure, RunFilter
 from assent.stores import rows
+from assent.stores.listing import beyond
+
+T = TypeVar("T")
+Fetch = Callable[[str, dict[str, Any]], Sequence[Any]]
+"""The rows that the statement of this name finds."""
 
 BEYOND = "~"
 """After every id."""
+
+
+class RunReads:
+    """The reading half of a store, as far as it is about runs and the agents behind them."""
+
+    async def _look(self, errand: Callable[[Fetch], T]) -> T:
+        """What `errand` made of what it fetched, all on one connection."""
+        raise NotImplementedError
+
+    async def run(self, workspace: str, run_id: str) -> Run | None:
+        found = await self._some_runs("read_run", {"workspace": workspace, "id": rows.column(run_id)})
+        return found[0] if found else None
+
+    async def run_by_key(self, workspace: str, agent: str, key: str) -> Run | None:
+        values = {"workspace": workspace, "agent": rows.column(agent), "key": rows.column(key)}
+        found = await self._some_runs("run_by_key", values)
+        return found[0] if found else None
+
+    async def snapshot(self, workspace: str, run_id: str) -> str:
+        values = {"workspace": workspace, "id": rows.column(run_id)}
+        found = await self._look(lambda fetch: fetch("snapshot", values))
+        return str(found[0][0]) if found else ""
+
+    async def find_runs(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Run, ...]:
+        start = rows.column(prefix)
+        values = {"workspace": workspace, "prefix": start, "beyond": beyond(start), "limit": limit}
+        return await self._some_runs("find_runs", values)
+
+    async def runs(self, workspace: str, wanted: RunFilter, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
+        return await self._look(lambda fetch: runs_page(wanted, workspace, after, limit, fetch))
+
+    async def resumable(self, workspace: str, hosts: Sequence[str], limit: int = 10) -> tuple[Run, ...]:
+        def look(fetch: Fetch) -> tuple[Run, ...]:
+            found: list[Run] = []
+            for host in dict.fromkeys(hosts):
+                found += _read(fetch("resumable", {"workspace": workspace, "host": rows.column(host), "limit": limit}))
+            return _oldest_first(found)[:limit]
+
+        return await self._look(look)
+
+    async def switches(self, workspace: str) -> tuple[Switch, ...]:
+        found = await self._look(lambda fetch: fetch("switches", {"workspace": workspace}))
+        return tuple(rows.read_switch(text, key) for text, key in found)
+
+    async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
+        values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}
+        return Pressure(*(await self._look(lambda fetch: fetch("pressure", values)))[0])
+
+    async def _some_runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
+        return await self._look(lambda fetch: _read(fetch(name, values)))
+
+
+def _read(found: Iterable[tuple[str, str]]) -> tuple[Run, ...]:
+    return tuple(rows.read_run(text, key) for text, key in found)
 
 
 def runs_page(
@@ -16,16 +77,20 @@ def runs_page(
     workspace: str,
     after: str,
     limit: int,
-    fetch: Callable[[str, dict[str, Any]], Sequence[Run]],
+    look: Fetch,
 ) -> tuple[Run, ...]:
-    """Newest first. `fetch` runs the statement of this name."""
+    """Newest first: one walk of an index for each state that is wanted."""
+
+    def fetch(name: str, values: dict[str, Any]) -> tuple[Run, ...]:
+        return _read(look(name, values))
+
     values: dict[str, Any] = {"workspace": workspace, "after": rows.column(after) if after else BEYOND, "limit": limit}
     if wanted.parent or wanted.agent:
         name = "runs_of_parent" if wanted.parent else "runs_of_agent"
         values |= {"parent": wanted.parent, "agent": rows.column(wanted.agent)}
         return _filtered(wanted, values, limit, lambda at: fetch(name, {**values, "after": at}))
     if not wanted.states:
-        return tuple(fetch("runs", values))
+        return fetch("runs", values)
     found = [run for state in wanted.states for run in fetch("runs_in_state", {**values, "state": state.value})]
     return tuple(sorted(found, key=lambda run: run.id, reverse=True)[:limit])
 
@@ -48,6 +113,6 @@ def _fits(run: Run, wanted: RunFilter) -> bool:
     return (not wanted.states or run.state in wanted.states) and (not wanted.agent or run.agent == wanted.agent)
 
 
-def oldest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
+def _oldest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Those parked longest first."""
     return tuple(sorted(runs, key=lambda run: (run.changed_at or run.created_at, run.id)))

@@ -17,9 +17,8 @@ from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run
-from assent.core.switch import Switch
 from assent.errors import StoreError
-from assent.ports import Filter, Logged, Page, Pressure, RunFilter, Signed, Step, StoredPolicy
+from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
@@ -41,7 +40,7 @@ from assent.stores.postgres.writers import Writers
 from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, changes_text, when
 from assent.stores.retention import purged
 from assent.stores.rows import NEVER, moment
-from assent.stores.run_lists import oldest_first, runs_page
+from assent.stores.run_lists import Fetch, RunReads
 from assent.stores.statements import script
 
 log = logging.getLogger(__name__)
@@ -91,7 +90,7 @@ class Room:
         return threads
 
 
-class PostgresStore:
+class PostgresStore(RunReads):
     """State, entries and wake-ups in the database at `url`."""
 
     def __init__(self, url: str, *, busy_seconds: float = 5.0, hands: int = 4, writers: int = 2) -> None:
@@ -181,53 +180,8 @@ class PostgresStore:
         wanted = [rows.column(action) for action in dict.fromkeys(actions)]
         return await self._list("runnable", {"workspace": workspace, "actions": wanted, "limit": limit})
 
-    async def run(self, workspace: str, run_id: str) -> Run | None:
-        found = await self._runs("read_run", {"workspace": workspace, "id": rows.column(run_id)})
-        return found[0] if found else None
-
-    async def run_by_key(self, workspace: str, agent: str, key: str) -> Run | None:
-        values = {"workspace": workspace, "agent": rows.column(agent), "key": rows.column(key)}
-        found = await self._runs("run_by_key", values)
-        return found[0] if found else None
-
-    async def snapshot(self, workspace: str, run_id: str) -> str:
-        found = await self._fetch("snapshot", {"workspace": workspace, "id": rows.column(run_id)})
-        return str(found[0][0]) if found else ""
-
-    async def find_runs(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Run, ...]:
-        start = rows.column(prefix)
-        values = {"workspace": workspace, "prefix": start, "beyond": beyond(start), "limit": limit}
-        return await self._runs("find_runs", values)
-
-    async def runs(self, workspace: str, wanted: RunFilter, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
-        found: tuple[Run, ...] = await self._errand(
-            lambda link: runs_page(
-                wanted, workspace, after, limit, lambda name, values: _read_runs(link.fetch(SQL[name], values))
-            )
-        )
-        return found
-
-    async def resumable(self, workspace: str, hosts: Sequence[str], limit: int = 10) -> tuple[Run, ...]:
-        def look(link: Link) -> tuple[Run, ...]:
-            found: list[Run] = []
-            for host in dict.fromkeys(hosts):
-                values = {"workspace": workspace, "host": rows.column(host), "limit": limit}
-                found += _read_runs(link.fetch(SQL["resumable"], values))
-            return oldest_first(found)[:limit]
-
-        found: tuple[Run, ...] = await self._errand(look)
-        return found
-
     async def overdue_runs(self, workspace: str, limit: int = 100) -> tuple[Run, ...]:
-        return await self._runs("overdue_runs", {"workspace": workspace, "limit": limit})
-
-    async def switches(self, workspace: str) -> tuple[Switch, ...]:
-        found = await self._fetch("switches", {"workspace": workspace})
-        return tuple(rows.read_switch(text, key) for text, key in found)
-
-    async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
-        values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}
-        return Pressure(*(await self._fetch("pressure", values))[0])
+        return await self._some_runs("overdue_runs", {"workspace": workspace, "limit": limit})
 
     async def policy(self, workspace: str) -> StoredPolicy | None:
         found = await self.policies(workspace, 1)
@@ -352,6 +306,10 @@ class PostgresStore:
     def _errand(self, errand: Callable[[Link], Any]) -> Awaitable[Any]:
         return self._entered().hands.submit(errand).future
 
+    async def _look(self, errand: Callable[[Fetch], T]) -> T:
+        found: T = await self._errand(lambda link: errand(lambda name, values: link.fetch(SQL[name], values)))
+        return found
+
     async def _fetch(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = await self._errand(lambda link: link.fetch(SQL[name], values))
         return found
@@ -359,9 +317,6 @@ class PostgresStore:
     async def _requests(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
         found = await self._fetch(name, values)
         return tuple(rows.read_request(rows.read_ask(ask, key), body) for ask, body, key in found)
-
-    async def _runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
-        return _read_runs(await self._fetch(name, values))
 
     async def _list(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
         return rows.readable(await self._fetch(name, values))
@@ -427,7 +382,3 @@ def _finish(reference: "weakref.ref[Room]") -> None:
     if room is not None:
         for thread in room.recording.stop():
             thread.join(CLOSE_SECONDS)
-
-
-def _read_runs(found: list[tuple[Any, ...]]) -> tuple[Run, ...]:
-    return tuple(rows.read_run(text, key) for text, key in found)

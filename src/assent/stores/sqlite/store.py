@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -20,21 +20,22 @@ from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run
-from assent.core.switch import Switch
 from assent.errors import StoreError
-from assent.ports import Filter, Logged, Page, Pressure, RunFilter, Signed, Step, StoredPolicy
+from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
 from assent.stores.listing import Dialect, beyond, listing
 from assent.stores.retention import purged
 from assent.stores.rows import micros, moment
-from assent.stores.run_lists import oldest_first, runs_page
+from assent.stores.run_lists import Fetch, RunReads
 from assent.stores.sqlite.connect import create_private, fetch, translated
 from assent.stores.sqlite.glance import Glance, Missed
 from assent.stores.sqlite.readers import Look, readers
 from assent.stores.sqlite.transaction import SQL, Transaction
 from assent.stores.sqlite.watch import Watcher
 from assent.stores.sqlite.writer import Work, Writer
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ PURGED_AT_ONCE = 200
 Notice = Callable[[Mapping[str, int] | None], None]
 
 
-class SqliteStore:
+class SqliteStore(RunReads):
     """State, entries and wake-ups in the file at `path`, which is created, private, on first use."""
 
     def __init__(
@@ -170,54 +171,9 @@ class SqliteStore:
         found: tuple[Request, ...] = await self._read(look)
         return found
 
-    async def run(self, workspace: str, run_id: str) -> Run | None:
-        found = await self._runs("read_run", {"workspace": workspace, "id": rows.column(run_id)})
-        return found[0] if found else None
-
-    async def run_by_key(self, workspace: str, agent: str, key: str) -> Run | None:
-        values = {"workspace": workspace, "agent": rows.column(agent), "key": rows.column(key)}
-        found = await self._runs("run_by_key", values)
-        return found[0] if found else None
-
-    async def snapshot(self, workspace: str, run_id: str) -> str:
-        found = await self._all("snapshot", {"workspace": workspace, "id": rows.column(run_id)})
-        return str(found[0][0]) if found else ""
-
-    async def find_runs(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Run, ...]:
-        start = rows.column(prefix)
-        values = {"workspace": workspace, "prefix": start, "beyond": beyond(start), "limit": limit}
-        return await self._runs("find_runs", values)
-
-    async def runs(self, workspace: str, wanted: RunFilter, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
-        def look(connection: apsw.Connection) -> tuple[Run, ...]:
-            return runs_page(
-                wanted, workspace, after, limit, lambda name, values: _read_runs(connection, SQL[name], values)
-            )
-
-        found: tuple[Run, ...] = await self._read(look)
-        return found
-
-    async def resumable(self, workspace: str, hosts: Sequence[str], limit: int = 10) -> tuple[Run, ...]:
-        def look(connection: apsw.Connection) -> tuple[Run, ...]:
-            found: list[Run] = []
-            for host in dict.fromkeys(hosts):
-                values = {"workspace": workspace, "host": rows.column(host), "limit": limit}
-                found += _read_runs(connection, SQL["resumable"], values)
-            return oldest_first(found)[:limit]
-
-        found: tuple[Run, ...] = await self._read(look)
-        return found
-
     async def overdue_runs(self, workspace: str, limit: int = 100) -> tuple[Run, ...]:
         values = {"workspace": workspace, "now": micros(self._clock()), "limit": limit}
-        return await self._runs("overdue_runs", values)
-
-    async def switches(self, workspace: str) -> tuple[Switch, ...]:
-        return tuple(rows.read_switch(text, key) for text, key in await self._all("switches", {"workspace": workspace}))
-
-    async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
-        values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}
-        return Pressure(*(await self._all("pressure", values))[0])
+        return await self._some_runs("overdue_runs", values)
 
     async def policy(self, workspace: str) -> StoredPolicy | None:
         found = await self.policies(workspace, 1)
@@ -357,6 +313,13 @@ class SqliteStore:
             raise self._is_closed()
         return looking.submit(look).future
 
+    async def _look(self, errand: Callable[[Fetch], T]) -> T:
+        def look(connection: apsw.Connection) -> T:
+            return errand(lambda name, values: fetch(connection, SQL[name], values))
+
+        found: T = await self._read(look)
+        return found
+
     async def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
         found: list[Any] = await self._read(lambda connection: fetch(connection, SQL[name], values))
         return found
@@ -367,10 +330,6 @@ class SqliteStore:
 
     async def _list(self, name: str, values: dict[str, Any]) -> tuple[Request, ...]:
         return rows.readable(await self._all(name, values))
-
-    async def _runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
-        found: tuple[Run, ...] = await self._read(lambda connection: _read_runs(connection, SQL[name], values))
-        return found
 
     def _started(self) -> Writer:
         """The writer, started if need be. A database that could not be opened is tried again."""
@@ -422,10 +381,6 @@ def _finish(reference: "weakref.ref[Writer]") -> None:
 
 def _read_requests(connection: apsw.Connection, sql: str, values: dict[str, Any]) -> tuple[Request, ...]:
     return tuple(rows.read_request(rows.read_ask(ask, key), body) for ask, body, key in fetch(connection, sql, values))
-
-
-def _read_runs(connection: apsw.Connection, sql: str, values: dict[str, Any]) -> tuple[Run, ...]:
-    return tuple(rows.read_run(text, key) for text, key in fetch(connection, sql, values))
 
 
 def _at(value: int) -> datetime:
