@@ -227,3 +227,69 @@ async def test_ten_thousand_refusals_cost_no_query_each(house: House) -> None:
             refused += 1
     assert refused == 2000
     assert counted <= 2 + (time.monotonic() - began) / 0.4
+
+
+async def test_many_at_once_do_not_slip_past_the_limits(house: House) -> None:
+    await house.policy("limits: {pending: 3}")
+    made = await asyncio.gather(
+        *(house.gate.propose("transfer_money", {"amount": float(each)}) for each in range(20)), return_exceptions=True
+    )
+    assert sum(isinstance(each, Limited) for each in made) == 17
+    await house.policy("limits: {per_minute: 7, pending: unlimited}")
+    made = await asyncio.gather(
+        *(house.gate.propose("transfer_money", {"amount": 100.0 + each}, agent="b") for each in range(20)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, Limited) for each in made) == 13
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "said", "allowed"),
+    [
+        ("version: 1", {"actions": ["discard_file"], "files": 3}, {}, 3),
+        ("limits: {budget: 10}", {"actions": ["discard_file"]}, {"cost": 4.0}, 2),
+        ("limits: {steps: 3}", {"actions": ["discard_file"]}, {}, 3),
+    ],
+)
+async def test_calls_at_once_use_up_no_more_than_the_run_was_given(
+    house: House, policy: str, scope: dict[str, Any], said: dict[str, Any], allowed: int
+) -> None:
+    await house.policy(policy)
+    did: list[str] = []
+
+    @house.gate.guard(reversible=False)
+    async def discard_file(path: str) -> str:
+        did.append(path)
+        return path
+
+    async def work() -> Any:
+        async with house.gate.run("Tidy up", scope=scope):
+            return await asyncio.gather(*(discard_file.with_(**said)(f"/srv/{each}") for each in range(8)))
+
+    house.start(work())
+    requests = await house.waiting(8 - allowed)
+    async with asyncio.timeout(10):
+        while len(did) < allowed:
+            await asyncio.sleep(0.01)
+    assert (len(did), len(requests)) == (allowed, 8 - allowed)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "waits"),
+    [
+        ("discard_file", {"path": "/srv/a"}, False),  # a file, by its name
+        ("drop", {"path": "/srv/a"}, False),  # a file, by its path
+        ("discard_reports", {"reports": ["/srv/a.pdf"]}, False),  # files, by their paths
+        ("discard_order", {"number": 7}, True),  # no file at all, so the limit could not bind
+    ],
+)
+async def test_what_cannot_be_counted_against_the_scope_is_not_given_leave(
+    house: House, name: str, args: dict[str, Any], waits: bool
+) -> None:
+    from assent.core.action import Declaration, Reach
+
+    async with house.gate.run("Tidy up", scope={"actions": ["d*"], "files": 3}):
+        declared = Declaration(reversible=False, reach=Reach.SERVICE)
+        proposal = await house.gate.propose(name, args, declared=declared)
+        assert proposal.request is not None
+        assert (proposal.request.state is State.PENDING) == waits

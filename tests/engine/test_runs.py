@@ -14,7 +14,7 @@ from assent.core.request import State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Enter, Pause, RunEvent, Stop, advance_run
 from assent.engine.hosting import resumed
-from assent.errors import GuardError, RunStopped
+from assent.errors import GuardError, InvalidArguments, RunStopped
 from assent.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
 
@@ -834,3 +834,44 @@ async def test_a_hosted_run_waits_until_somebody_has_looked_into_an_unknown_outc
         await house.inbox.reconcile(house.me, request.id, Finding.DONE, "the file is gone")
         record = await until(house, RunState.FINISHED)
     assert record.outcome == [None, "hello"]
+
+
+async def test_a_call_inside_a_guarded_call_waits_there_and_parks_nothing_halfway(house: House) -> None:
+    did: list[str] = []
+
+    @house.gate.guard(reversible=False)
+    async def inner(path: str) -> str:
+        did.append(f"inner {path}")
+        return path
+
+    @house.gate.guard(reversible=False)
+    async def outer(path: str) -> str:
+        did.append(f"outer {path}")
+        return await inner(path) + "!"
+
+    @house.gate.host("loop")
+    async def tidy(state: Any, resumption: Any) -> Any:
+        return await outer("a")
+
+    with pytest.raises(assent.Parked):
+        await house.gate.begin("loop", goal="Tidy up")
+    (first,) = await house.waiting()
+    async with house.gate.worker():
+        await house.inbox.approve(house.me, first.id)
+        (second,) = await house.until(
+            lambda found: bool(found) and found[0].id != first.id, Filter(states=(State.PENDING,))
+        )
+        assert (await the_run(house)).state is RunState.RUNNING  # its process waits, in the middle of the call
+        await house.inbox.approve(house.me, second.id)
+        record = await until(house, RunState.FINISHED)
+    assert (record.outcome, did) == ("a!", ["outer a", "inner a"])
+
+
+async def test_a_state_or_an_outcome_that_is_no_json_is_said_so(house: House) -> None:
+    with pytest.raises(InvalidArguments, match="the state of a run is kept as JSON"):
+        async with house.gate.run("Tidy up") as run:
+            run.snapshot({1: "x"})
+    with pytest.raises(InvalidArguments, match="the outcome of a run is kept as JSON"):
+        async with house.gate.run("Tidy up") as run:
+            run.outcome = {1, 2}
+    assert {each.state for each in await house.desk.store.runs("default", RunFilter())} == {RunState.FAILED}

@@ -112,10 +112,10 @@ def builtin_triggers(
     if limits.cost is not None and action.cost is not None and not _number(action.cost) <= limits.cost:
         says = f"it costs {_number(action.cost):g}, more than the {limits.cost:g} allowed per call"
         fired.append(Trigger("cost", says, GateKind.HARD))
-    return fired + _run_triggers(limits, action, assessment, situation) if situation.run else fired
+    return fired + run_triggers(limits, action, assessment, situation) if situation.run else fired
 
 
-def _run_triggers(limits: Limits, action: Action, assessment: Assessment, situation: Situation) -> list[Trigger]:
+def run_triggers(limits: Limits, action: Action, assessment: Assessment, situation: Situation) -> list[Trigger]:
     """The reasons to stop that only a run has."""
     fired = [
         Trigger("scope", says, GateKind.HARD) for says in exceeded(situation.scope, situation.used, action, assessment)

@@ -6,6 +6,8 @@ from typing import Any
 
 from assent.core.action import Action, Assessment
 from assent.core.grant import decimal, spending
+from assent.core.money_text import CODES
+from assent.core.names import split_name
 from assent.core.pattern import pattern
 from assent.core.run import NO_SCOPE, Scope
 from assent.errors import InvalidArguments
@@ -13,14 +15,23 @@ from assent.errors import InvalidArguments
 STEPS = "steps"
 
 
-def uses(assessment: Assessment) -> dict[str, Decimal]:
-    """How much of each thing a call uses up: `files: 3`, `EUR: 12.50`. Reading uses nothing but a step."""
+def uses(action: Action, assessment: Assessment) -> dict[str, Decimal]:
+    """How much of each thing a call uses up: `files: 3`, `EUR: 12.50`. Reading uses nothing but a step.
+
+    Things go by the name of the list that holds them and by the noun of the action (`delete_report` uses a report);
+    whatever has a path is a file.
+    """
     used = {STEPS: Decimal(1)}
     if assessment.effect.is_read:
         return used
     facts = {fact.name: fact for fact in assessment.facts}
-    if "count" in facts and (count := decimal(facts["count"].value)) is not None:
+    count = decimal(facts["count"].value) if "count" in facts else None
+    if count is not None:
         used[_noun(facts["count"].says)] = count
+    if nouns := split_name(action.name).nouns:
+        used.setdefault(_plural(nouns[-1]), Decimal(1) if count is None else count)
+    if "paths" in facts and isinstance(paths := facts["paths"].value, list):
+        used.setdefault("files", Decimal(len(paths)))
     if (amount := spending(assessment)) is not None and "currency" in facts:
         used[str(facts["currency"].value)] = amount
     return used
@@ -28,14 +39,17 @@ def uses(assessment: Assessment) -> dict[str, Decimal]:
 
 def _noun(says: str) -> str:
     """The plural in `847 files` or `1 file`."""
-    noun = says.partition(" ")[2].split(",")[0].strip() or "things"
+    return _plural(says.partition(" ")[2].split(",")[0].strip() or "things")
+
+
+def _plural(noun: str) -> str:
     return noun if noun.endswith("s") else f"{noun}s"
 
 
 def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessment: Assessment) -> list[str]:
     """What of the scope this call would exceed, each in a sentence."""
     found = []
-    for name, amount in uses(assessment).items():
+    for name, amount in uses(action, assessment).items():
         most = scope.limits.get(name)
         if most is None:
             continue
@@ -60,8 +74,14 @@ def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessme
 
 
 def authorises(scope: Scope, used: Mapping[str, Decimal], action: Action, assessment: Assessment) -> bool:
-    """The operator's code named this action for this run, and the call keeps within everything else it said."""
+    """The operator's code named this action for this run, and the call keeps within everything else it said.
+
+    Where it said how many of something, what cannot be counted as any of that is not given leave.
+    """
     named = bool(scope.actions) and bool(pattern(scope.actions).match(action.name))
+    counted = {name for name in scope.limits if name != STEPS and name not in CODES}
+    if counted and not counted & uses(action, assessment).keys():
+        return False
     return named and not exceeded(scope, used, action, assessment)
 
 

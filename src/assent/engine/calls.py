@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from assent.core.switch import Setting
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.freshness import still_true
-from assent.engine.holding import HeldRun
+from assent.engine.holding import HeldRun, Outpaced
 from assent.engine.judgement import Context, Judgement, merged
 from assent.engine.pressure import Throttle
 from assent.engine.sealing import redacted, sealed
@@ -35,7 +35,6 @@ from assent.errors import (
     GrantSpent,
     InvalidArguments,
     LeaseLost,
-    Limited,
     Parked,
 )
 from assent.ports import Store, Vault, View
@@ -176,27 +175,35 @@ class Calls:
                 f"the arguments of {prepared.tool.name} change when they are written as JSON and read back; "
                 "use types that survive that, so that what is shown is what runs"
             )
-        try:
-            if prepared.verdict.gate.holds:
-                await self._admit(prepared.context)
-            return await self._opened(prepared, request_id, secret, start), True
-        except DuplicateStep as known:
-            return await self._existing(known, prepared), False
-        except GrantSpent as gone:
-            without = self._rejudged(prepared, given, hidden, without=gone.grant_id)
-            return await self._opened(without, request_id, secret, start), True
+        while True:
+            try:
+                return await self._recorded(prepared, request_id, secret, start), True
+            except DuplicateStep as known:
+                return await self._existing(known, prepared), False
+            except GrantSpent as gone:
+                prepared = self._rejudged(prepared, given, hidden, without=gone.grant_id)
+            except Outpaced as faster:
+                assert prepared.context.active is not None  # noqa: S101  only a run is outpaced
+                prepared.context.active.saw(faster.run)
+                prepared = self._rejudged(prepared, given, hidden)
 
-    async def _admit(self, context: Context) -> None:
-        """People may be asked; a step that has asked already is none that asks."""
-        try:
-            await self.throttle.admit(context.agent, self.judgement.policy.limits)
-        except Limited:
-            known = await self.store.by_step(self.workspace, context.run, context.key)
-            if known is None:
-                raise
-            raise DuplicateStep(
-                "this step has asked already", request_id=known.id, code=known.code, state=str(known.state)
-            ) from None
+    async def _recorded(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
+        """The request, put on record; people are asked no more than policy allows."""
+        if not prepared.verdict.gate.holds:
+            return await self._opened(prepared, request_id, secret, start)
+        async with self.throttle.admitted(
+            prepared.context.agent, self.judgement.policy.limits, self._asked_before(prepared)
+        ):
+            return await self._opened(prepared, request_id, secret, start)
+
+    def _asked_before(self, prepared: Prepared) -> Callable[[], Awaitable[bool]]:
+        """Whether this step has asked already: then it is none that asks."""
+        context = prepared.context
+
+        async def look() -> bool:
+            return await self.store.by_step(self.workspace, context.run, context.key) is not None
+
+        return look
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
         """What the agent says, without the secrets that it passes or that it blurts out."""
@@ -235,6 +242,8 @@ class Calls:
             verdict = merged(on_all, verdict)
         else:
             verdict = on_all
+        if context.active is not None and verdict.gate is GateKind.RUN and not shown.effect.is_read:
+            verdict = replace(verdict, gate=GateKind.WATCH)
         return replace(prepared, action=action, assessment=shown, verdict=verdict)
 
     def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
@@ -295,9 +304,12 @@ class Calls:
             needed = ask.needed_by
             return opened(replace(ask, created_at=view.now, needed_by=needed), view.now, worker="", lease=LEASE_NONE)
 
+        async def before() -> bool:
+            return await self.store.by_step(self.workspace, ask.run, ask.step) is not None
+
         try:
-            await self._admit(Context(ask.agent, ask.run, ask.step))
-            change = await self.store.transact(self.workspace, None, step)
+            async with self.throttle.admitted(ask.agent, self.judgement.policy.limits, before):
+                change = await self.store.transact(self.workspace, None, step)
         except DuplicateStep as known:
             existing = await self.store.request(self.workspace, known.request_id)
             if existing is None:

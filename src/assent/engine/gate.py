@@ -102,6 +102,7 @@ class Gate:
             tools=self._tools,
             still_true=partial(still_true, store, self._judgement, vault),
             until_go=self._judgement.until_go,
+            limits=lambda: self._judgement.policy.limits,
             counts_days=lambda: self._judgement.policy.limits.daily is not None,
         )
 
@@ -389,7 +390,8 @@ class Gate:
             host=host, key=key, parent="" if parent is None else parent.id,
         )  # fmt: skip
         wait = patience if patience is not _MISSING else 0 if host else None
-        await self._judgement.until_go(made.agent, wait)
+        # Nothing of it is there yet that could be parked, so even a run with a host waits here while it is paused.
+        await self._judgement.until_go(made.agent, None if patience is _MISSING else patience)
         record = await begin(self._office, made)
         async with held(self._office, record, wait) as active:
             yield active

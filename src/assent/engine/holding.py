@@ -21,6 +21,8 @@ from assent.core.action import Json
 from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change
 from assent.core.decision import Candidate
+from assent.core.judge import run_triggers
+from assent.core.policy import Limits
 from assent.core.request import Request, State
 from assent.core.run import Observation, PlanStep, Run, RunState
 from assent.core.run_life import (
@@ -83,6 +85,14 @@ class Held(Exception):
         self.run = run
 
 
+class Outpaced(Exception):
+    """Other calls of the run were faster, and what it was given is used up; nothing was written."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.code)
+        self.run = run
+
+
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """A place where a run stops for a person: what they see, why, and what they may change or choose."""
@@ -119,6 +129,8 @@ class Office:
     """The request, asked again where what it depends on has changed."""
     until_go: Callable[[str, float | None], Awaitable[None]]
     """Until no stop switch holds this agent up."""
+    limits: Callable[[], Limits]
+    """The limits of the active policy."""
     counts_days: Callable[[], bool]
     """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
 
@@ -171,7 +183,7 @@ class HeldRun:
 
     def snapshot(self, state: Json) -> None:
         """What `resume` gets back if the run is parked from here on: messages, a task graph, completed steps."""
-        self._snapshot = canonical(redacted(self._office.vault, state))
+        self._snapshot = canonical(redacted(self._office.vault, as_json("the state of a run", state)))
 
     async def plan(self, steps: Iterable[str | PlanStep]) -> None:
         """What the agent intends, for people to read."""
@@ -211,7 +223,9 @@ class HeldRun:
 
     def situation(self, now: datetime) -> Situation:
         """Where the run stands, for policy."""
-        run = self._record
+        return self._situation(self._record, now)
+
+    def _situation(self, run: Run, now: datetime) -> Situation:
         return Situation(
             run=run.id,
             goal=run.goal,
@@ -250,12 +264,12 @@ class HeldRun:
             await self._look()
         self.enter_gate(flying=flying)
         try:
-            await self._office.until_go(self._record.agent, self.patience)
+            await self._office.until_go(self._record.agent, self.patience_for(None))
         except RunStopped:
             self._put_down = True
             raise
         while self._record.state is RunState.PAUSED:
-            if self.patience == 0:
+            if self.patience_for(None) == 0:
                 self._put_down = True
                 raise RunStopped(self.code, self._record.by, self._record.reason)
             self._changed.clear()
@@ -292,7 +306,11 @@ class HeldRun:
         steps, action = 1 + self._reads, candidate.action
         made = Progress(self._fence, steps=steps, confidence=action.confidence)
         if not candidate.verdict.gate.holds:
-            made = replace(made, spend=_decimal(action.cost), used=uses(candidate.assessment))
+            # Calls beside it may have used up since what was still there when it was judged.
+            situation = self._situation(view.run, view.now)
+            if run_triggers(self._office.limits(), action, candidate.assessment, situation):
+                raise Outpaced(view.run)
+            made = replace(made, spend=_decimal(action.cost), used=uses(action, candidate.assessment))
         change = advance_run(view.run, made, view.now)
         return change.run if change is not None else None
 
@@ -308,7 +326,9 @@ class HeldRun:
         made = Progress(self._fence, checked_in=bool(request.votes))
         if counts:
             candidate = request.candidate
-            made = replace(made, used=uses(candidate.assessment), spend=_decimal(candidate.action.cost))
+            made = replace(
+                made, used=uses(candidate.action, candidate.assessment), spend=_decimal(candidate.action.cost)
+            )
         change = advance_run(view.run, made, view.now)
         return change.run if change is not None else None
 
@@ -405,6 +425,10 @@ class HeldRun:
                 break
         return total
 
+    def check_outcome(self) -> None:
+        """What the run came to can be kept."""
+        as_json("the outcome of a run", self.outcome)
+
     def raise_again(self) -> None:
         """Whatever the agent's code made of it: what stopped the run stops it still."""
         if self._parked:
@@ -481,6 +505,16 @@ class HeldRun:
         office = self._office
         change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
         self.saw(change.run if change is not None else None)
+
+
+def as_json(what: str, value: Json) -> Any:
+    """`value` as it comes back from JSON; the error says what it is that cannot be kept."""
+    try:
+        return restore(canonical(value))
+    except InvalidArguments as problem:
+        raise InvalidArguments(
+            f"{what} is kept as JSON: texts, numbers, booleans, None, lists, dicts ({problem})"
+        ) from None
 
 
 def _decimal(cost: float | None) -> Decimal:

@@ -89,6 +89,7 @@ async def held(office: Office, record: Run, patience: float | None) -> AsyncIter
     await active.begin()
     try:
         yield active
+        active.check_outcome()
     except Interrupt as asked:
         try:
             await active.interrupted(asked)

@@ -4,7 +4,11 @@ Counting every time would cost every proposal a query, so a count is believed fo
 since is added to it. Many processes of one agent may so ask a little more than the limit, never much.
 """
 
+import asyncio
 import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +21,8 @@ BELIEVED_SECONDS = 5.0
 TOO_MUCH_SECONDS = 0.5
 """How long an agent that was turned away is turned away without looking."""
 MINUTE = timedelta(minutes=1)
+NEAR = 0.7
+LANDING_SECONDS = 0.002
 
 
 @dataclass(slots=True)
@@ -34,24 +40,57 @@ class Throttle:
     def __init__(self, store: Store, workspace: str) -> None:
         self._store, self._workspace = store, workspace
         self._known: dict[str, _Known] = {}
+        self._flying: Counter[str] = Counter()
+        """Requests that were admitted and are not on record yet."""
+        self._doors: dict[tuple[int, str], asyncio.Lock] = {}
 
-    async def admit(self, agent: str, limits: Limits) -> None:
-        """People may be asked once more on behalf of this agent; raises `Limited` where they may not."""
+    @asynccontextmanager
+    async def admitted(
+        self, agent: str, limits: Limits, asked_before: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[None]:
+        """People may be asked once more on behalf of this agent, inside; raises `Limited` where they may not.
+
+        Near the limit one goes at a time, so that many at once do not all slip through. What was asked before is not
+        asked again.
+        """
         if limits.pending is None and limits.per_minute is None:
+            yield
             return
         known = self._known.get(agent)
-        if known is None or self._is_old(known, limits):
-            known = self._known[agent] = await self._count(agent, limits, known)
-        if known.refused:
-            raise self._too_much(agent, known)
+        if known is not None and not self._is_old(known, limits) and not _beyond(known, limits, near=True):
+            async with self._in_the_air(agent, known):
+                yield
+            return
+        async with AsyncExitStack() as inside:
+            door = self._doors.setdefault((id(asyncio.get_running_loop()), agent), asyncio.Lock())
+            await inside.enter_async_context(door)
+            known = self._known.get(agent)
+            if known is None or not known.refused or self._is_old(known, limits):
+                while self._flying[agent]:  # noqa: ASYNC110  they may fly on other loops, and land within milliseconds
+                    await asyncio.sleep(LANDING_SECONDS)
+                known = self._known[agent] = await self._count(agent, limits, known)
+            if known.refused and not await asked_before():
+                raise self._too_much(agent, known)
+            if not _beyond(known, limits, near=True):
+                await inside.aclose()
+            async with self._in_the_air(agent, known):
+                yield
+
+    @asynccontextmanager
+    async def _in_the_air(self, agent: str, known: _Known) -> AsyncIterator[None]:
         known.added += 1
+        self._flying[agent] += 1
+        try:
+            yield
+        finally:
+            self._flying[agent] -= 1
 
     def _is_old(self, known: _Known, limits: Limits) -> bool:
         age = time.monotonic() - known.at
         if known.refused:
             return age > TOO_MUCH_SECONDS
         least = min(most for most in (limits.pending, limits.per_minute) if most is not None)
-        return age > BELIEVED_SECONDS or known.added >= max(1, least // 10) or bool(_beyond(known, limits))
+        return age > BELIEVED_SECONDS or known.added >= max(1, least // 10)
 
     async def _count(self, agent: str, limits: Limits, before: _Known | None) -> _Known:
         most = max(limits.pending or 0, limits.per_minute or 0) + 1
@@ -73,11 +112,12 @@ class Throttle:
         return Limited(agent, known.refused)
 
 
-def _beyond(known: _Known, limits: Limits) -> str:
-    """What limit one request more would exceed, in words."""
+def _beyond(known: _Known, limits: Limits, *, near: bool = False) -> str:
+    """What limit one request more would exceed, or come `near`, in words."""
+    share = NEAR if near else 1.0
     pending, recent = known.counted.pending + known.added, known.counted.recent + known.added
-    if limits.pending is not None and pending >= limits.pending:
+    if limits.pending is not None and pending >= share * limits.pending:
         return f"{limits.pending:,} of its requests wait for people already"
-    if limits.per_minute is not None and recent >= limits.per_minute:
+    if limits.per_minute is not None and recent >= share * limits.per_minute:
         return f"it has asked people {limits.per_minute:,} times in the last minute"
     return ""
