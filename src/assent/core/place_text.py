@@ -113,12 +113,28 @@ def recipients_in(text: str) -> tuple[str, ...]:
     if _BETWEEN.isdisjoint(text):
         whom = text.lower().rstrip(".") if "@" in text else text
         return (whom,) if 0 < len(whom) <= 300 else ()
+    if '"' in text and "@" in text:
+        return _quoted_recipients(text)
     if "@" in text:
         found = [match[0].lower().rstrip(".") for match in _MAIL.finditer(text)]
         if found:
             return tuple(found)
     bare = text.strip()
     return (bare,) if 0 < len(bare) <= 300 else ()
+
+
+def _quoted_recipients(text: str) -> tuple[str, ...]:
+    """A list with quoted parts, which may hold commas and an @ of their own: the last @ of each says where it goes."""
+    found, start, quoted = [], 0, False
+    for spot, letter in enumerate(text):
+        if letter == '"':
+            quoted = not quoted
+        elif letter in ",;\n" and not quoted:
+            found.append(text[start:spot])
+            start = spot + 1
+    found.append(text[start:])
+    named = (part.rpartition("<")[2].strip().rstrip(">. ").lower() for part in found)
+    return tuple(whom for whom in named if whom)
 
 
 def is_outside(recipient: str, domains: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from assent.core.change import Change
 from assent.core.decision import Cancel
 from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
-from assent.core.run import Run
+from assent.core.run import Run, RunState
 from assent.core.switch import Setting
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
@@ -26,6 +26,7 @@ from assent.engine.holding import HeldRun, Outpaced
 from assent.engine.judgement import Context, Judgement, merged
 from assent.engine.pressure import Throttle
 from assent.engine.sealing import redacted, sealed
+from assent.engine.threads import in_thread
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Ear, Hub
 from assent.errors import (
@@ -145,7 +146,7 @@ class Calls:
         found: tuple[Fact, ...] = ()
         fired: tuple[Trigger, ...] = ()
         try:
-            found = looked_up(await resolved(await asyncio.to_thread(tool.facts, prepared.args)))
+            found = looked_up(await resolved(await in_thread(tool.facts, prepared.args)))
             fired = prepared.fired
         except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
             says = f"the lookup of facts failed ({type(problem).__name__}), so its reach is not known"
@@ -398,7 +399,14 @@ class Calls:
 
     async def admitted(self, prepared: Prepared, patience: float | None) -> Request:
         """A request that is running and ours to run now, or one that has ended already."""
-        prepared = await self.look_up(prepared)
+        looked = await self.look_up(prepared)
+        if looked is not prepared:
+            # That may have taken a while, and a person may have stopped everything meanwhile.
+            prepared, active = looked, looked.context.active
+            if active is not None:
+                await active.until_going(flying=True)
+            else:
+                await self.judgement.until_go(prepared.context.agent, patience)
         if not prepared.verdict.gate.holds:
             request, is_new = await self.submit(prepared)
             return (
@@ -416,6 +424,7 @@ class Calls:
                 ended = await self._decided(prepared.tool, request, patience, heard, active, ours=ours)
             if ours or ended.state is not State.CANCELLED or request.ask.step:
                 return ended
+            await self.judgement.until_go(prepared.context.agent, patience)
             # It was somebody else's who asked for the same and no longer wants it; we still do.
 
     async def _decided(
@@ -446,6 +455,8 @@ class Calls:
                 request, ear = latest, None
                 continue
             request = latest
+            if active is None and self.judgement.switches:
+                await self._until_go(request, patience)
             if reason := await self.judgement.objection(tool, request):
                 return await self.execution.withdraw(request, reason)
             try:
@@ -458,6 +469,14 @@ class Calls:
                 if found is None or found.state is State.APPROVED:
                     raise
                 request = found
+
+    async def is_paused(self, request: Request) -> bool:
+        """A switch, or the run that it belongs to, holds up what is approved."""
+        held = self.judgement.held_up(request.ask.agent)
+        if held is not None and held.setting is Setting.PAUSE:
+            return True
+        run = await self.store.run(self.workspace, request.ask.run) if request.ask.run else None
+        return run is not None and run.state is RunState.PAUSED
 
     async def _until_go(self, request: Request, patience: float | None) -> None:
         """What is approved begins once no switch holds its agent up; one that was stopped is turned away elsewhere."""

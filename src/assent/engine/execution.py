@@ -21,6 +21,7 @@ from assent.core.request import Request, State
 from assent.core.run import Run
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
+from assent.engine.threads import in_thread
 from assent.engine.tool import Tool, resolved
 from assent.errors import (
     ActionFailed,
@@ -155,7 +156,7 @@ class Execution:
             if tool.is_async:
                 result = await tool.call(values, injected)
             else:
-                result = await asyncio.to_thread(tool.call, values, injected)
+                result = await in_thread(tool.call, values, injected)
             # Behind a plain wrapper an async function looks like any other; it has not run before it is awaited.
             result = _run_already(await result if inspect.isawaitable(result) else result)
         except Exception as problem:
@@ -320,4 +321,4 @@ def _is_permitted(tool: Tool, request: Request) -> None:
 async def _called(function: Any, done: Done) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(done)
-    return await resolved(await asyncio.to_thread(function, done))
+    return await resolved(await in_thread(function, done))

@@ -1,6 +1,5 @@
 """After a long pause: what an approval depended on is looked up again before anything runs."""
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from assent.core.text import shortened
 from assent.core.verdict import GateKind, IfChanged, Trigger
 from assent.engine.judgement import Context, Judgement, stricter
 from assent.engine.sealing import redacted, unsealed
+from assent.engine.threads import in_thread
 from assent.engine.tool import Tool, looked_up, resolved
 from assent.ports import Store, Vault, View
 
@@ -34,7 +34,7 @@ async def still_true(store: Store, judgement: Judgement, vault: Vault, tool: Too
     args = unsealed(vault, request.id, restore(candidate.args_text), request.sealed)
     before = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
     try:
-        now = looked_up(await resolved(await asyncio.to_thread(tool.refresh, args)))
+        now = looked_up(await resolved(await in_thread(tool.refresh, args)))
         changes = _changes(before, now)
     except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
         now, changes = before, (f"what it depends on could not be looked up again ({type(problem).__name__})",)

@@ -322,12 +322,15 @@ class Gate:
         active = CURRENT.get()
         if active is not None:
             context = in_run(context, active, action, plain)
+        if active is None:
+            await self._judgement.until_go(context.agent, 0)
+        else:
+            await active.until_going()
         prepared = self._calls.prepare(proposed, plain, context, {})
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)
         if active is None:
-            await self._judgement.until_go(context.agent, 0)
             request, _ = await self._calls.submit(prepared, start=False)
         else:
             request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
@@ -385,6 +388,11 @@ class Gate:
         if host and host not in self._hosts:
             raise GuardError(f"no host is called {host!r} here; register one with @gate.host({host!r})")
         parent = CURRENT.get()
+        if parent is not None and parent.record.host and host:
+            raise GuardError(
+                f"run {parent.code} has a host and is resumed as a whole; begin a run with a host of its own outside "
+                "of it, or this one without a host"
+            )
         made = new_run(
             self._office, goal, agent=agent or (CONTEXT.get() or self._context).agent, original=original, scope=scope,
             host=host, key=key, parent="" if parent is None else parent.id,
@@ -450,7 +458,7 @@ class Gate:
             raise GuardError(f"request {request.code} is for {name}, which is not guarded in this process")
         if request.state is State.APPROVED:
             request = await still_true(self._store, self._judgement, self._vault, known, request)
-        if request.state is State.PENDING:
+        if request.state is State.PENDING or await self._calls.is_paused(request):
             raise Parked(request.id, request.code, request.candidate.says)
         if request.state is State.APPROVED:
             if reason := await self._judgement.objection(known, request):

@@ -1,6 +1,5 @@
 """A guarded function: calling it proposes the call; it runs, waits, parks or is refused as policy says."""
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from assent.engine.holding import CURRENT, HeldRun, inside
 from assent.engine.judgement import Context
 from assent.engine.outcomes import result_of
 from assent.engine.portal import Portal, on_event_loop
+from assent.engine.threads import in_thread
 from assent.engine.tool import Tool
 from assent.errors import GuardError, Parked
 
@@ -173,7 +173,7 @@ class Guarded(Generic[P, R]):
         values = self._values(prepared)
         if self._tool.is_async:
             return await self._tool.call(values, prepared.injected)
-        return await asyncio.to_thread(self._tool.call, values, prepared.injected)
+        return await in_thread(self._tool.call, values, prepared.injected)
 
     def _values(self, prepared: Prepared) -> dict[str, Any]:
         signature = self._tool.signature

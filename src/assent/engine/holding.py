@@ -85,6 +85,10 @@ class Held(Exception):
         self.run = run
 
 
+class NotAsked(Exception):
+    """Policy holds nothing here, so nobody was asked."""
+
+
 class Outpaced(Exception):
     """Other calls of the run were faster, and what it was given is used up; nothing was written."""
 
@@ -104,6 +108,8 @@ class StopPoint:
     gate: GateKind = GateKind.HARD
     editable: frozenset[str] = frozenset()
     options: tuple[OptionSpec, ...] = ()
+    insists: bool = False
+    """Where policy would not hold it, whoever stopped here is told (`NotAsked`) instead of going on."""
     key: str = ""
     """The name of the step, where it is not told by what is shown."""
     draft_of: str = ""
@@ -425,6 +431,12 @@ class HeldRun:
                 break
         return total
 
+    def is_ended_by(self, pause: BaseException) -> bool:
+        """This very run is what was parked or stopped."""
+        if self._put_down or self._record.state in (RunState.STOPPING, RunState.STOPPED):
+            return True
+        return isinstance(pause, Parked) and pause.request_id in self._waits
+
     def check_outcome(self) -> None:
         """What the run came to can be kept."""
         as_json("the outcome of a run", self.outcome)
@@ -459,11 +471,19 @@ class HeldRun:
             if problem is None:
                 return Finished(fence, restore(canonical(redacted(self._office.vault, self.outcome))))
             if isinstance(problem, Exception):
-                return Failed(fence, str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000])
+                return Failed(fence, self._in_words(problem))
             # Cancelled or interrupted: nothing is known to be wrong with it, so it may be taken up again.
             return Park(fence, ())
 
         return event
+
+    def _in_words(self, problem: BaseException) -> str:
+        """The error as it can be kept, whatever its own words are."""
+        try:
+            said = str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000]
+        except Exception:  # noqa: BLE001  an error that cannot be told is one all the same
+            said = type(problem).__name__
+        return said.encode(errors="replace").decode()
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or changed.get(f"run:{self.id}", 0) > self._record.version:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from assent.core.text import span
 from assent.engine.holding import CURRENT, Office
 from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
+from assent.engine.threads import in_thread
 from assent.engine.tool import resolved
 from assent.errors import GuardError, Interrupt, Parked, RunStopped, StaleRequest
 from assent.ports import View
@@ -96,7 +97,9 @@ async def held(office: Office, record: Run, patience: float | None) -> AsyncIter
         except BaseException as problem:
             await asyncio.shield(active.end(problem))
             raise
-        await asyncio.shield(active.end(None))
+        # Nobody had to be asked: it ended here all the same, and its host goes on with it at once.
+        await asyncio.shield(active.end(asked))
+        raise RunStopped(active.code, active.record.agent, "it interrupted itself, and goes on in a worker") from None
     except BaseException as problem:
         await asyncio.shield(active.end(problem))
         if isinstance(problem, BaseExceptionGroup):
@@ -109,8 +112,8 @@ async def held(office: Office, record: Run, patience: float | None) -> AsyncIter
         CURRENT.set(before)  # not by a token: code without asyncio enters and leaves in different tasks
 
 
-async def resumed(office: Office, host: Host, run: Run) -> None:
-    """The run was taken up here and went on, until its end or the next time it has to wait."""
+async def resumed(office: Office, host: Host, run: Run) -> str:
+    """How the run stands, in a word, after it was taken up here and went on to its end or the next time it waits."""
     found = [await office.store.request(office.workspace, request_id) for request_id in run.waits]
     record = await taken_up(office, run)
     text = await office.store.snapshot(office.workspace, run.id)
@@ -118,19 +121,38 @@ async def resumed(office: Office, host: Host, run: Run) -> None:
     told = Resumption(
         record, tuple(request for request in found if request is not None), await office.store.now() - since
     )
+    active: ActiveRun | None = None
     try:
         async with held(office, record, 0) as active:
             state = restore(text) if text else None
-            active.outcome = await called(host.function, state, told)
+            active.outcome = await _by_itself(active, called(host.function, state, told))
     except (Parked, RunStopped):
-        return
+        pass
+    return str(active.record.state) if active is not None else "not taken up"
+
+
+async def _by_itself(active: ActiveRun, work: Coroutine[Any, Any, Any]) -> Any:
+    """What the host's function gave. What ends it and is neither this run's pause nor our own end is its failure."""
+    try:
+        return await work
+    except (Parked, RunStopped, Interrupt) as pause:
+        if isinstance(pause, Interrupt) or active.is_ended_by(pause):
+            raise
+        raise GuardError(f"its host let through what stopped something else: {pause}") from pause
+    except asyncio.CancelledError as cancelled:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise GuardError("its host was cancelled from inside") from cancelled
+    except (SystemExit, GeneratorExit) as left:
+        raise GuardError(f"its host tried to end the process ({type(left).__name__})") from left
 
 
 async def called(function: HostFunction, state: Json, told: Resumption | None) -> Any:
     """What the function gave: a plain one blocks a thread of its own, and guarded calls in it belong to the run."""
     if inspect.iscoroutinefunction(function):
         return await function(state, told)
-    return await resolved(await asyncio.to_thread(function, state, told))
+    return await resolved(await in_thread(function, state, told))
 
 
 async def lapsed(office: Office) -> None:

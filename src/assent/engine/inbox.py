@@ -1,5 +1,6 @@
 """The reviewer's side: what waits, what it is, and what people say about it. Identity comes from the edge."""
 
+import logging
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
@@ -38,8 +39,10 @@ from assent.core.secret_text import secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
 from assent.engine.oversight import Oversight
 from assent.engine.tool import tool
-from assent.errors import AlreadyDecided, InvalidDecision, NotAllowed, NotFound
+from assent.errors import AlreadyDecided, AssentError, InvalidDecision, NotAllowed, NotFound
 from assent.ports import Filter, Page, Store, View
+
+log = logging.getLogger("assent.inbox")
 
 
 class Inbox:
@@ -206,6 +209,14 @@ class Inbox:
         if most is None or after.state is State.PENDING:
             return
         over = Oversight(self._store, self._workspace)
+        try:
+            await self._counted(over, by, after, most)
+        except AssentError as problem:
+            # The decision stands; only the count does not.
+            log.warning("denials of %s could not be counted: %s", agent, problem)
+
+    async def _counted(self, over: Oversight, by: Principal, after: Request, most: int) -> None:
+        agent = after.ask.agent
         if after.state is State.DENIED and after.word == "deny":
             self._judgement.denied |= {agent}
             await over.denied(by, agent, most)

@@ -47,10 +47,14 @@ class Context:
         """What cannot be put on record is refused here, where whoever said it can be told."""
         for name in ("agent", "run", "key", "goal", "why", "draft_of"):
             _text(name, getattr(self, name))
+        if self.agent in ("", "*"):
+            raise InvalidArguments("an agent has a name, and * stands for all of them; pass agent=")
         for name in ("confidence", "cost"):
             value = getattr(self, name)
             if value is not None and (type(value) not in (int, float) or not abs(value) <= _HUGE):
                 raise InvalidArguments(f"{name} must be a number; leave it out where there is none")
+            if value is not None and name == "cost" and value < 0:
+                raise InvalidArguments("a cost is not negative")
         if not isinstance(self.alternatives, tuple):
             raise InvalidArguments("alternatives must be a list of texts")
         for each in self.alternatives:

@@ -13,7 +13,7 @@ from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
 from assent.core.secret_text import without_secrets
 from assent.core.switch import EVERYTHING, Setting, Switch, holding
 from assent.core.switching import counted, turned
-from assent.errors import NotFound, StaleRequest
+from assent.errors import Conflict, NotFound, StaleRequest
 from assent.ports import Filter, RunFilter, Step, Store, View
 
 OPEN = (RunState.RUNNING, RunState.PARKED, RunState.PAUSED, RunState.ORPHANED, RunState.STOPPING)
@@ -60,20 +60,38 @@ class Oversight:
         """The run goes no further than its next gate, until it is continued; time stands still for what it asked."""
         paused = await self._moved(run, Pause(by.name, without_secrets(reason)))
         await self._each_pending(run, Freeze(by.name))
+        for child in await self._open_children(run):
+            if child.state not in (RunState.PAUSED, RunState.STOPPING):
+                with suppress(Conflict):
+                    await self.pause(by, child, reason)
         return paused
 
     async def go(self, by: Principal, run: Run) -> Run:
         """What was paused goes on, and so does time."""
         await self._each_pending(run, Thaw(by.name))
-        return await self._moved(run, Continue(by.name))
+        moved = await self._moved(run, Continue(by.name))
+        for child in await self._open_children(run):
+            if child.state is RunState.PAUSED:
+                with suppress(Conflict):
+                    await self.go(by, child)
+        return moved
+
+    async def _open_children(self, run: Run) -> tuple[Run, ...]:
+        found: list[Run] = []
+        after = ""
+        while page := await self.page(RunFilter(states=OPEN, parent=run.id), after=after, limit=_PAGE):
+            found += page
+            after = page[-1].id
+        return tuple(found)
 
     async def stop(self, by: Principal, run: Run, reason: str = "") -> Run:
         """The run ends at its next gate; what it still waits for is withdrawn. So are the runs that work for it."""
         stopped = await self._moved(run, Stop(by.name, without_secrets(reason)))
         await self._each_pending(run, Cancel(by.name, "its run was stopped"))
-        for child in await self.children(run):
-            if child.state in OPEN and child.state is not RunState.STOPPING:
-                await self.stop(by, child, reason)
+        for child in await self._open_children(run):
+            if child.state is not RunState.STOPPING:
+                with suppress(Conflict):
+                    await self.stop(by, child, reason)
         return stopped
 
     async def switches(self) -> tuple[Switch, ...]:
@@ -88,10 +106,11 @@ class Oversight:
         """
         await self._turn(by, agent, setting, reason)
         for run in await self.everything("" if agent == EVERYTHING else agent):
-            if setting is Setting.STOP and run.state is not RunState.STOPPING:
-                yield await self.stop(by, run, reason)
-            elif setting is Setting.PAUSE and run.state in (RunState.RUNNING, RunState.PARKED, RunState.ORPHANED):
-                yield await self.pause(by, run, reason)
+            with suppress(Conflict):  # it ended, or was held, by itself meanwhile
+                if setting is Setting.STOP and run.state is not RunState.STOPPING:
+                    yield await self.stop(by, run, reason)
+                elif setting is Setting.PAUSE and run.state in (RunState.RUNNING, RunState.PARKED, RunState.ORPHANED):
+                    yield await self.pause(by, run, reason)
         event = Freeze(by.name) if setting is Setting.PAUSE else Cancel(by.name, "its agent was stopped")
         await self._each_waiting(agent, event)
 
@@ -101,7 +120,8 @@ class Oversight:
         still = await self.switches()
         for run in await self.everything("" if agent == EVERYTHING else agent):
             if run.state is RunState.PAUSED and holding(still, run.agent) is None:
-                yield await self.go(by, run)
+                with suppress(Conflict):
+                    yield await self.go(by, run)
         await self._each_waiting(agent, Thaw(by.name), still)
 
     async def denied(self, by: Principal, agent: str, most: int) -> None:

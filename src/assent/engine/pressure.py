@@ -65,16 +65,23 @@ class Throttle:
             door = self._doors.setdefault((id(asyncio.get_running_loop()), agent), asyncio.Lock())
             await inside.enter_async_context(door)
             known = self._known.get(agent)
-            if known is None or not known.refused or self._is_old(known, limits):
-                while self._flying[agent]:  # noqa: ASYNC110  they may fly on other loops, and land within milliseconds
-                    await asyncio.sleep(LANDING_SECONDS)
+            close = known is not None and not known.refused and bool(_beyond(known, limits, near=True))
+            if known is None or close or self._is_old(known, limits):
                 known = self._known[agent] = await self._count(agent, limits, known)
+                if _beyond(known, limits, near=True) and self._flying[agent]:
+                    # Some may have been counted twice, in the air and on record: once more, when all have landed.
+                    await self._landed(agent)
+                    known = self._known[agent] = await self._count(agent, limits, known)
             if known.refused and not await asked_before():
                 raise self._too_much(agent, known)
             if not _beyond(known, limits, near=True):
                 await inside.aclose()
             async with self._in_the_air(agent, known):
                 yield
+
+    async def _landed(self, agent: str) -> None:
+        while self._flying[agent]:  # noqa: ASYNC110  they may fly on other loops, and land within milliseconds
+            await asyncio.sleep(LANDING_SECONDS)
 
     @asynccontextmanager
     async def _in_the_air(self, agent: str, known: _Known) -> AsyncIterator[None]:
@@ -94,8 +101,9 @@ class Throttle:
 
     async def _count(self, agent: str, limits: Limits, before: _Known | None) -> _Known:
         most = max(limits.pending or 0, limits.per_minute or 0) + 1
+        flying = self._flying[agent]
         counted = await self._store.pressure(self._workspace, agent, datetime.now(UTC) - MINUTE, most)
-        known = _Known(counted, time.monotonic())
+        known = _Known(counted, time.monotonic(), flying)
         known.refused = _beyond(known, limits)
         if before is not None:
             known.told = before.told

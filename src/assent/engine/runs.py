@@ -15,7 +15,7 @@ from assent.core.run import PlanStep
 from assent.core.verdict import GateKind
 from assent.engine.appraisal import Assessor, PlainAssessor
 from assent.engine.guard import Guarded
-from assent.engine.holding import CURRENT, EXCERPT, HeldRun, StopPoint
+from assent.engine.holding import CURRENT, EXCERPT, HeldRun, NotAsked, StopPoint
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import OptionSpec, resolved
@@ -25,6 +25,7 @@ from assent.errors import (
     GuardError,
     Interrupt,
     InvalidArguments,
+    OutcomeUnknown,
     RunStopped,
     SentBack,
 )
@@ -178,8 +179,8 @@ class ActiveRun(HeldRun):
         while True:
             try:
                 return await (call.acall(**args) if isinstance(call, Guarded) else resolved(call(**args)))
-            except Denied:
-                raise
+            except (Denied, OutcomeUnknown):
+                raise  # a step that may have happened is not tried again
             except Exception as problem:
                 # Taken again, a failed step is told as on record: the same words, so that the same question is found.
                 told = problem.error if isinstance(problem, ActionFailed) else f"{type(problem).__name__}: {problem}"
@@ -187,15 +188,19 @@ class ActiveRun(HeldRun):
                 point = StopPoint(
                     "exception",
                     {"step": name, "error": error, "args": restore(canonical(args)), "done": done},
-                    f"{name} failed: {error}",
+                    f"{name} failed",
                     "a step failed, and a person says how to go on; approving tries it again",
                     editable=frozenset({"args"}),
                     options=(
                         OptionSpec("Skip this step", "the run goes on without it"),
                         OptionSpec("Abort the run", "the run ends here; what was done stays done"),
                     ),
+                    insists=True,
                 )
-                chosen, shown = await self._office.stop_point(self, point)
+                try:
+                    chosen, shown = await self._office.stop_point(self, point)
+                except NotAsked:
+                    raise problem from None
                 if chosen == "Skip this step":
                     return None
                 if chosen:
@@ -229,7 +234,7 @@ class ActiveRun(HeldRun):
         point = StopPoint(
             "cannot_go_on",
             {"reason": str(redacted(self._office.vault, reason)), "denied": without},
-            f"The agent cannot go on: {reason}",
+            "The agent says that it cannot go on",
             "the agent says that it cannot go on without what was denied; approving allows it after all",
             options=(OptionSpec("Stop the run", "it ends here"),),
         )
@@ -252,8 +257,12 @@ class ActiveRun(HeldRun):
             {"reason": asked.reason, "planned_action": asked.planned_action, "impact": asked.impact},
         )
         options = tuple(OptionSpec(label, "the agent is told that this was chosen") for label in asked.options)
-        says = f"{told['planned_action'] or 'The agent asks'}: {told['reason']}"
-        await self._office.stop_point(self, StopPoint("interrupt", told, says, told["reason"], options=options))
+        # Its words are among what is shown; the headline and the reason are ours.
+        point = StopPoint(
+            "interrupt", told, "The agent stopped itself and asks for a person", "the agent wants a person first",
+            options=options, key=self.key_for(f"interrupt {self._fence}", told),
+        )  # fmt: skip
+        await self._office.stop_point(self, point)
 
 
 def _share(run_id: str, number: int) -> float:

@@ -9,7 +9,7 @@ from assent.core.request import Request, State
 from assent.core.verdict import GateKind, Trigger
 from assent.engine.calls import Calls
 from assent.engine.guard import CONTEXT, in_run
-from assent.engine.holding import HeldRun, StopPoint
+from assent.engine.holding import HeldRun, NotAsked, StopPoint
 from assent.engine.judgement import Context
 from assent.engine.proposal import Proposal
 from assent.engine.tool import tool
@@ -35,6 +35,8 @@ async def stopped_at(
     fired = (Trigger(point.kind, point.why, point.gate),) if point.gate.holds else ()
     context = replace(CONTEXT.get() or fallback, key=point.key, draft_of=point.draft_of)
     prepared = calls.prepare(stop, args, in_run(context, active, point.kind, args), {}, fired)
+    if point.insists and not prepared.verdict.gate.holds:
+        raise NotAsked
     if prepared.verdict.gate is GateKind.RUN:
         return "", args
     prepared = replace(prepared, tool=replace(stop, says=_plain_template(point.says)))

@@ -132,15 +132,16 @@ class Worker:
 
     async def _resumption(self, run: Run, host: Host, wake: asyncio.Event) -> None:
         try:
-            await resumed(self._office, host, run)
+            log.info("run %s goes on: %s", run.code, run.goal)
+            log.info("run %s %s", run.code, await resumed(self._office, host, run))
         except Conflict:
             self._leave(run.id, run.version, SWEEP_SECONDS)
             log.info("run %s was taken up by another worker", run.code)
         except StoreError as problem:
             self._leave(run.id, run.version, TROUBLE_SECONDS)
             log.warning("run %s could not be resumed: %s", run.code, problem)
-        except Exception as problem:  # noqa: BLE001  the host's own error is on record; the worker goes on
-            log.warning("run %s ended in %s", run.code, type(problem).__name__)
+        except Exception as problem:
+            log.warning("run %s failed", run.code, exc_info=problem)
         finally:
             self._busy.discard(run.id)
             self._hosting[run.host] -= 1
@@ -182,6 +183,8 @@ class Worker:
                     log.info("request %s is asked again: what it depends on has changed", request.code)
                 case State.UNDO_ASKED:
                     await self._execution.undo(tool, request)
+                case State.UNKNOWN if tool.verify is None and self._judgement.held_up(request.ask.agent) is not None:
+                    self._leave(request.id, request.version, SWEEP_SECONDS)
                 case State.UNKNOWN if tool.verify is not None:
                     if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
                         self._leave(request.id, request.version, SWEEP_SECONDS)

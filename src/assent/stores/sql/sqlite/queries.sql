@@ -209,8 +209,9 @@ SELECT value FROM about WHERE key = 'identity';
 SELECT coalesce(max(id), 0) FROM entries;
 
 -- name: news
-SELECT e.id, e.kind, e.subject, r.version FROM entries e
+SELECT e.id, e.kind, e.subject, coalesce(r.version, n.version) FROM entries e
 LEFT JOIN requests r ON r.workspace = e.workspace AND r.id = e.subject
+LEFT JOIN runs n ON n.workspace = e.workspace AND n.id = e.subject
 WHERE e.id > :last ORDER BY e.id LIMIT :limit;
 
 -- name: read_run
