@@ -293,3 +293,38 @@ async def test_what_cannot_be_counted_against_the_scope_is_not_given_leave(
         proposal = await house.gate.propose(name, args, declared=declared)
         assert proposal.request is not None
         assert (proposal.request.state is State.PENDING) == waits
+
+
+async def test_calls_of_different_objects_are_not_the_same(house: House) -> None:
+    class Shelf:
+        def __init__(self, name: str) -> None:
+            self.name, self.took = name, 0
+
+        @house.gate.guard(reversible=False)
+        async def discard(self, item: str) -> str:
+            self.took += 1
+            return f"took {item} from {self.name}"
+
+    a, b = Shelf("A"), Shelf("B")
+    tasks = [house.start(each.discard("x")) for each in (a, b)]
+    for request in await house.waiting(2):
+        await house.inbox.approve(house.me, request.id)
+    assert [await task for task in tasks] == ["took x from A", "took x from B"]
+
+
+async def test_questions_with_other_terms_are_not_the_same(house: House) -> None:
+    first = house.start(house.gate.ask("May I?", best_guess="yes"))
+    await house.waiting()
+    second = house.start(house.gate.ask("May I?"))
+    third = house.start(house.gate.ask("May I?"))
+    assert len(await house.waiting(2)) == 2
+    for request in await house.waiting(2):
+        assert request.ask.question is not None
+        await house.inbox.answer(house.me, request.id, "no" if not request.ask.question.has_best_guess else "maybe")
+    assert [await first, await second, await third] == ["maybe", "no", "no"]
+
+
+@pytest.mark.parametrize("name", ["", "*"])
+async def test_an_agent_has_a_name_of_its_own(house: House, name: str) -> None:
+    with pytest.raises(assent.InvalidArguments, match="has a name"):
+        await house.gate.propose("transfer_money", {"amount": 1.0}, agent=name)

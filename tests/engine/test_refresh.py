@@ -171,3 +171,23 @@ async def test_a_worker_looks_again_as_well(house: House) -> None:
 async def test_refreshing_needs_something_to_look_at(house: House) -> None:
     with pytest.raises(GuardError, match="pass a function"):
         house.gate.guard(name="terminate", refresh=True)(lambda role: None)
+
+
+async def test_changed_arguments_are_looked_up_before_they_run(house: House) -> None:
+    await house.policy("rules:\n  - {name: big, actions: [scale], when: 'has(facts.instances) && facts.instances > 100', gate: forbid}\n")
+    did: list[str] = []
+
+    @house.gate.guard(reversible=False, facts=lambda args: {"instances": 5000 if args["name"] == "production" else 1})
+    async def scale(name: str) -> str:
+        did.append(name)
+        return name
+
+    task = house.start(scale("tiny"))
+    (request,) = await house.waiting()
+    await house.inbox.modify(house.me, request.id, {"name": "production"})
+    with pytest.raises(assent.Denied, match='rule "big" says forbid'):
+        await task
+    task = house.start(scale("tiny"))
+    (request,) = await house.waiting()
+    await house.inbox.modify(house.me, request.id, {"name": "small"})
+    assert (await task, did) == ("small", ["small"])

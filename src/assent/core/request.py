@@ -128,6 +128,8 @@ class Ask:
     """The operator's plain-English line, to be filled again if the arguments are changed."""
     draft_of: str = ""
     """The request that this one revises."""
+    same: str = ""
+    """Outside runs: what stands for everything that makes two requests the same; empty where it is like no other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,8 @@ class Calls:
             claims=claims(context),
             template=tool.says,
             draft_of=context.draft_of,
+            # What is passed beside the arguments (an object, a client) makes it another call.
+            same="" if prepared.injected else digest(self.asked_by, "action", candidate.content_digest),
         )
         worker = self.execution.worker if start else ""
 

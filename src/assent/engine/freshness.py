@@ -7,7 +7,8 @@ from assent.core.action import Fact
 from assent.core.advance import advance
 from assent.core.canonical import restore
 from assent.core.change import Change
-from assent.core.decision import Candidate, LookedAgain
+from assent.core.decision import Cancel, Candidate, LookedAgain
+from assent.core.judge import is_stricter
 from assent.core.request import Request, State
 from assent.core.text import shortened
 from assent.core.verdict import GateKind, IfChanged, Trigger
@@ -26,7 +27,11 @@ async def still_true(store: Store, judgement: Judgement, vault: Vault, tool: Too
     What cannot be looked up counts as changed.
     """
     candidate = request.candidate
-    if tool.refresh is None or request.state is not State.APPROVED or not candidate.verdict.gate.holds:
+    if request.state is not State.APPROVED or not candidate.verdict.gate.holds:
+        return request
+    if tool.facts is not None and candidate.content_digest != request.ask.candidate.content_digest:
+        return await _looked_up_first(store, judgement, vault, tool, request)
+    if tool.refresh is None:
         return request
     since = request.looked_at or request.ask.created_at
     if await store.now() - since < judgement.policy.limits.fresh:
@@ -44,7 +49,32 @@ async def still_true(store: Store, judgement: Judgement, vault: Vault, tool: Too
     changes = tuple(redacted(vault, list(changes), secrets))
     again = candidate.verdict.if_changed is IfChanged.ASK
     event = LookedAgain(_as_it_is(judgement, tool, request, now, changes), changes, "refresh", again)
+    return await _moved(store, request, event)
 
+
+async def _looked_up_first(store: Store, judgement: Judgement, vault: Vault, tool: Tool, request: Request) -> Request:
+    """Changed arguments that nobody saw the facts of: where those make it stricter, it is asked about with them."""
+    candidate = request.candidate
+    if request.round:
+        return request  # they were shown the last time
+    args = unsealed(vault, request.id, restore(candidate.args_text), request.sealed)
+    try:
+        now = looked_up(await resolved(await in_thread(tool.facts, args)))  # type: ignore[arg-type]
+        changes = tuple(fact.says for fact in now)
+    except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
+        now, changes = (), (f"what it depends on could not be looked up ({type(problem).__name__})",)
+    context = Context(request.ask.agent, request.ask.run, request.ask.step)
+    _, _, judged = judgement.judged(tool, restore(candidate.args_text), context, await store.now(), now)
+    if now and not is_stricter(judged.gate, candidate.verdict.gate):
+        return request
+    if judged.gate is GateKind.FORBID:
+        return await _moved(store, request, Cancel("policy", f"not run although approved: {judged.because}"))
+    changes = tuple(redacted(vault, [f"with the changed arguments: {each}" for each in changes]))
+    event = LookedAgain(_as_it_is(judgement, tool, request, now, changes), changes, "refresh", True)
+    return await _moved(store, request, event)
+
+
+async def _moved(store: Store, request: Request, event: LookedAgain | Cancel) -> Request:
     def step(view: View) -> Change | None:
         ours = view.request is not None and view.request.state is State.APPROVED and view.request.round == request.round
         return advance(view.request, event, view.now) if ours and view.request is not None else None

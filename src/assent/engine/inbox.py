@@ -166,7 +166,9 @@ class Inbox:
             declared=action.declared,
             trusted=action.trusted,
         )
-        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
+        # What was looked up is about what was asked for; for other arguments it is looked up again before they run.
+        same = canonical(action.args) == candidate.args_text and action.name == ask.candidate.action.name
+        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up and same)
         new, assessment, verdict = self._judgement.judged(made, action.args, context, request.changed_at, facts)
         at_least = ask.candidate.verdict if action.name == ask.candidate.action.name else None
         return self._judgement.candidate(replace(made, says=template), new, assessment, verdict, context, at_least)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from assent.core.action import Action, Fact, Json
-from assent.core.canonical import canonical, restore
+from assent.core.canonical import canonical, digest, restore
 from assent.core.request import Ask, Kind, Question, State
 from assent.core.secret_text import secret_texts
 from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
@@ -53,10 +53,12 @@ def question(
     assessment = calls.judgement.judged(asked, action.args, context, datetime.now(UTC), found)[1]
     candidate = replace(calls.judgement.candidate(asked, action, assessment, verdict, context), says=text)
     best = restore(canonical(guess[0])) if guess else None
+    terms = canonical([best, bool(guess), str(time), list(reviewers), dict(schema or {})])
     return Ask(
         id=str(uuid7()), code=new_code(), workspace=calls.workspace, kind=Kind.QUESTION, agent=context.agent,
         asked_by=calls.asked_by, created_at=datetime.now(UTC), candidate=candidate, run=context.run, step=context.key,
         question=Question(text, options, schema, best, bool(guess)), claims=claims(context),
+        same=digest(calls.asked_by, "question", candidate.content_digest, terms),
     )  # fmt: skip
 
 

@@ -251,16 +251,13 @@ def moving_columns(request: Request, when: When) -> Row:
 
 
 def step_of(ask: Ask) -> str:
-    """What stands for the step of a request that names none: in a run itself, outside of one what is asked for.
+    """What stands for the step of a request that names none: itself, or, outside of runs, what is asked for.
 
     So the same thing is not asked twice at once by the same agent for the same user.
     """
-    if ask.run:
+    if ask.run or not ask.same:
         return f"{_ESCAPED}{ask.id}"
-    same = hashlib.sha256(
-        f"{ask.asked_by}\0{ask.kind.value}\0{ask.candidate.content_digest}".encode("utf-8", "replace")
-    )
-    return f"{_ESCAPED}={same.hexdigest()}"
+    return f"{_ESCAPED}={hashlib.sha256(ask.same.encode(errors='replace')).hexdigest()}"
 
 
 def asked_already(request: Request) -> Conflict:

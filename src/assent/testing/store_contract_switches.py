@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from assent.core.change import Change
-from assent.core.request import Kind, State
+from assent.core.request import State
 from assent.core.switch import EVERYTHING, Setting, Switch
 from assent.core.switching import turned
 from assent.core.verdict import GateKind
@@ -59,15 +59,15 @@ class Switches(StorePlace):
         stop()
 
     async def test_the_same_is_not_asked_twice_at_once(self, store: Store) -> None:
-        first = pending(asked(1))
+        first = pending(asked(1, same="x"))
         await store.transact(WORKSPACE, None, inserted(first))
-        again = replace(asked(2), candidate=first.ask.candidate)
+        again = asked(2, same="x")
         with pytest.raises(DuplicateStep) as known:
             await store.transact(WORKSPACE, None, inserted(pending(again)))
         assert known.value.request_id == first.id
-        # Another agent, another user, another kind or a run of its own: that is not the same.
-        for number, other in enumerate(({"agent": "b"}, {"asked_by": "bob"}, {"kind": Kind.QUESTION}, {"run": "r"}), 3):
-            ask = replace(asked(number), candidate=first.ask.candidate, **other)  # type: ignore[arg-type]
+        # Another agent, something else, something like no other, or a run of its own: that is not the same.
+        for number, other in enumerate(({"agent": "b"}, {"same": "y"}, {"same": ""}, {"run": "r"}), 3):
+            ask = replace(asked(number, same="x"), **other)  # type: ignore[arg-type]
             await store.transact(WORKSPACE, None, inserted(pending(ask)))
         # Once it is decided, it may be asked again; and then the first cannot wait once more.
         await store.transact(WORKSPACE, first.id, moved(state=State.DENIED))

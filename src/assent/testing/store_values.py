@@ -210,6 +210,7 @@ def everything(number: int = 1) -> Request:
         idempotent=True,
         claims={"why": "because", "nested": {"a": [1, 2.5, None]}},
         draft_of=identifier(0),
+        same="the same",
     )
     return Request(
         ask=ask,
