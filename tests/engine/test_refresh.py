@@ -174,7 +174,9 @@ async def test_refreshing_needs_something_to_look_at(house: House) -> None:
 
 
 async def test_changed_arguments_are_looked_up_before_they_run(house: House) -> None:
-    await house.policy("rules:\n  - {name: big, actions: [scale], when: 'has(facts.instances) && facts.instances > 100', gate: forbid}\n")
+    await house.policy(
+        "rules:\n  - {name: big, actions: [scale], when: 'has(facts.instances) && facts.instances > 100', gate: forbid}\n"
+    )
     did: list[str] = []
 
     @house.gate.guard(reversible=False, facts=lambda args: {"instances": 5000 if args["name"] == "production" else 1})

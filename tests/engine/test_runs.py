@@ -14,6 +14,7 @@ from assent.core.request import State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Enter, Pause, RunEvent, Stop, advance_run
 from assent.engine.hosting import resumed
+from assent.engine.oversight import Oversight
 from assent.errors import GuardError, InvalidArguments, RunStopped
 from assent.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
@@ -875,3 +876,96 @@ async def test_a_state_or_an_outcome_that_is_no_json_is_said_so(house: House) ->
         async with house.gate.run("Tidy up") as run:
             run.outcome = {1, 2}
     assert {each.state for each in await house.desk.store.runs("default", RunFilter())} == {RunState.FAILED}
+
+
+@pytest.mark.parametrize("how", [asyncio.CancelledError, SystemExit, "another run"])
+async def test_what_ends_a_host_and_is_no_pause_of_its_run_is_its_failure(house: House, how: Any) -> None:
+    """Or it would be taken up again at once, without end."""
+    entered = 0
+
+    @house.gate.host("loop")
+    async def tidy(state: Any, resumption: Any) -> Any:
+        nonlocal entered
+        if resumption is None:
+            await assent.current_run().ask("May I?")
+        entered += 1
+        raise RunStopped("other", "somebody") if how == "another run" else how()
+
+    with pytest.raises(assent.Parked):
+        await house.gate.begin("loop", goal="Tidy up")
+    (request,) = await house.waiting()
+    async with house.gate.worker():
+        await house.inbox.answer(house.me, request.id, "yes")
+        record = await until(house, RunState.FAILED)
+    assert (entered, "GuardError" in record.error) == (1, True)
+
+
+async def test_a_run_with_a_host_begins_no_other_one_inside(house: House) -> None:
+    @house.gate.host("loop")
+    async def tidy(state: Any, resumption: Any) -> Any:
+        return await house.gate.begin("loop", goal="Another one")
+
+    with pytest.raises(GuardError, match="begin a run with a host of its own outside"):
+        await house.gate.begin("loop", goal="Tidy up")
+
+
+async def test_the_same_interruption_twice_asks_twice(house: House) -> None:
+    @house.gate.host("loop")
+    async def tidy(state: Any, resumption: Any) -> Any:
+        if state < 2:
+            raise assent.Interrupt("look at this", planned_action="a batch", state=state + 1)
+        return "done"
+
+    with pytest.raises(assent.Parked):
+        await house.gate.begin("loop", 0, goal="Batches")
+    async with house.gate.worker():
+        (first,) = await house.waiting()
+        assert (await house.inbox.brief(first.id)).title == "The agent stopped itself and asks for a person"
+        await house.inbox.approve(house.me, first.id)
+        (second,) = await house.until(
+            lambda found: bool(found) and found[0].id != first.id, Filter(states=(State.PENDING,))
+        )
+        await house.inbox.approve(house.me, second.id)
+        record = await until(house, RunState.FINISHED)
+    assert record.outcome == "done"
+
+
+async def test_where_nothing_is_held_a_failed_step_fails(house: House) -> None:
+    await house.policy("mode: observe")
+    tried = 0
+
+    @house.gate.guard(reversible=True, reach="local")
+    async def upload(path: str) -> str:
+        nonlocal tried
+        tried += 1
+        raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire"):
+        async with house.gate.run("Upload") as run:
+            await run.attempt(upload, path="a")
+    assert tried == 1
+
+
+async def test_what_happens_to_a_run_elsewhere_is_heard_here_with_its_version(house: House) -> None:
+    heard: dict[str, int] = {}
+    stop = house.gate.store.watch(lambda news: heard.update(news or {}))
+    async with house.gate.run("Tidy up") as run:
+        await Oversight(house.desk.store, "default").pause(house.me, await the_run(house))
+        async with asyncio.timeout(10):
+            while heard.get(f"run:{run.id}", 0) < 2:
+                await asyncio.sleep(0.005)
+        await Oversight(house.desk.store, "default").go(house.me, await the_run(house))
+    stop()
+
+
+async def test_many_plain_hosts_at_once_do_not_wait_for_each_others_threads(house: House) -> None:
+    @house.gate.guard(reversible=True, reach="local")
+    def move(path: str) -> str:
+        return path
+
+    @house.gate.host("loop", capacity=40)
+    def tidy(state: Any, resumption: Any) -> Any:
+        return [move(f"{state} {number}") for number in range(2)]
+
+    made = await asyncio.gather(*(house.gate.begin("loop", number, goal="Tidy up") for number in range(40)))
+    assert made == [[f"{number} 0", f"{number} 1"] for number in range(40)]

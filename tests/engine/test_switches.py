@@ -203,3 +203,63 @@ async def test_a_run_of_a_paused_agent_is_paused_and_goes_on(house: House) -> No
     await house.inbox.approve(house.me, request.id)
     assert [run.goal for run in await release(house, "cleanup")] == ["Tidy up"]
     assert await task == 1
+
+
+async def test_stopping_everything_is_not_stopped_by_a_run_that_ends_meanwhile(house: House) -> None:
+    world = World(house.gate)
+    over = office(house)
+    async with house.gate.run("Over soon"):
+        listed = await over.everything()
+    task = house.start(_one_run(house, world))
+    await task
+    other = house.start(world.delete(["a"]))
+    (request,) = await house.waiting()
+
+    async def stale(agent: str = "") -> Any:
+        return listed  # as it was a moment ago
+
+    over.everything = stale  # type: ignore[method-assign]
+    assert [run async for run in over.hold(house.me, EVERYTHING, Setting.STOP)] == []
+    assert (await house.in_state(request.id, State.CANCELLED)).decided_by == house.me.name
+    await asyncio.gather(other, return_exceptions=True)
+
+
+async def test_a_switch_holds_what_is_proposed_and_resumed(house: House) -> None:
+    @house.gate.guard(reversible=False, patience=0)
+    async def drop(path: str) -> str:
+        raise AssertionError("it was paused")
+
+    with pytest.raises(assent.Parked) as parked:
+        await drop("a")
+    proposal = await house.gate.propose("transfer_money", {"amount": 1.0})
+    for request in await house.waiting(2):
+        phrase = (await house.inbox.brief(request.id)).phrase
+        await house.inbox.approve(house.me, request.id, confirm=phrase)
+    await hold(house, "cleanup", Setting.PAUSE)
+    with pytest.raises(assent.Parked):
+        await house.gate.resume(parked.value.request_id)
+    with pytest.raises(RunStopped):
+        async with proposal.execution(0.3):
+            raise AssertionError("it was paused")
+    with pytest.raises(RunStopped):
+        await house.gate.propose("read_file", {"path": "a"})
+
+
+async def test_a_switch_set_while_facts_are_looked_up_holds(house: House) -> None:
+    looking, go_on = asyncio.Event(), asyncio.Event()
+
+    async def look(args: Any) -> dict[str, int]:
+        looking.set()
+        await go_on.wait()
+        return {"n": 1}
+
+    @house.gate.guard(reversible=True, reach="local", facts=look)
+    async def move(path: str) -> str:
+        raise AssertionError("it was stopped")
+
+    task = house.start(move("a"))
+    await looking.wait()
+    await hold(house, "cleanup", Setting.STOP)
+    go_on.set()
+    with pytest.raises(RunStopped):
+        await task

@@ -124,8 +124,8 @@ def _ways(card: Briefing, about: Background) -> Ways:
         send_back=f'assent revise {code} "…"',
         pause=f"assent pause {run}",
         go=f"assent go {run}",
-        deny=f"assent deny {code}",
-        stop=f"assent deny {code} --stop",
+        deny=f"assent deny {code} -r …",
+        stop=f"assent deny {code} --stop -r …",
         history=f"every round with its differences: assent show {code} --history",
     )
 

@@ -16,6 +16,7 @@ from assent.cli.outcome import FAILED
 from assent.cli.plain import print_json
 from assent.cli.print import banner, block, grid, inert
 from assent.cli.session import AsJson, expect_database, settings_of
+from assent.cli.switches import release_words, switch_words
 from assent.cli.upkeep import versions
 from assent.core.authority import may_decide, resolve
 from assent.core.policy import Mode, Policy
@@ -140,7 +141,7 @@ async def _look_at_database(settings: Settings, findings: Findings) -> Policy | 
         findings.bad("database", str(problem), "see docs/terminal.md")
         return None
     looks: tuple[Callable[[Desk, Findings], Awaitable[None]], ...] = (
-        _database, _clock, _policy, _people, _log, _unknown, _overdue,
+        _database, _clock, _policy, _switches, _people, _log, _unknown, _overdue,
     )  # fmt: skip
     try:
         for look in looks:
@@ -210,6 +211,11 @@ async def _policy(place: Desk, findings: Findings) -> None:
         findings.note("policy", warning)
     if policy.mode is Mode.OBSERVE:
         findings.bad("policy", "OBSERVE MODE: nothing is held", "apply a policy with mode: enforce")
+
+
+async def _switches(place: Desk, findings: Findings) -> None:
+    for switch in place.judgement.switches:
+        findings.note("stopped", switch_words(switch), release_words(switch))
 
 
 async def _people(place: Desk, findings: Findings) -> None:

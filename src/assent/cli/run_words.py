@@ -108,8 +108,12 @@ def standing(run: Run, now: datetime, waiting: int | None = None) -> str:
             return "at work" if waiting is not None else ""
         case RunState.PARKED if waiting or (waiting is None and run.waits):
             return f"has waited for a person{since}"
+        case RunState.PARKED if run.waits:
+            return (
+                f"parked{since}; waits for a worker with the host {run.host!r}, or for somebody to `assent reconcile`"
+            )
         case RunState.PARKED:
-            return f"may go on; has waited for a worker{since}"
+            return f"may go on; waits for a worker with the host {run.host!r}"
         case RunState.PAUSED:
             return f"held{by} until `assent go {run.code}`{why}"
         case RunState.ORPHANED:

@@ -104,6 +104,11 @@ def _hold(
                 if not as_json:
                     _tell(run)
         still = await over.switches()
+        if agent and not done and not as_json and setting is not Setting.GO:
+            say(
+                f"no run of {visible(agent, lines=False)} is open now; if there should be one, look at the name",
+                style="dim",
+            )
         if as_json:
             told: dict[str, Json] = {"runs": [run_document(run) for run in done]}
             return print_json({**told, "switches": [switch_document(switch) for switch in still]})

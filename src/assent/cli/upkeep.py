@@ -158,7 +158,8 @@ def worker(
 ) -> None:
     """Run what is approved, for the functions of a module.
 
-    Also moves deadlines on, takes back what is to be undone, and asks `verify` functions about unknown outcomes.
+    Goes on with parked runs of the hosts that it has, once what they wait for is decided. Also moves deadlines on,
+    takes back what is to be undone, and asks `verify` functions about unknown outcomes.
     SIGTERM or Ctrl-C: no new work is taken, and what was begun ends first.
 
     Example: assent worker shop.agent:gate

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -110,15 +111,17 @@ class Judgement:
         return holding(self.switches, agent) if self.switches else None
 
     async def until_go(self, agent: str, patience: float | None = None) -> None:
-        """No switch holds the agent up. Paused, it waits, unless it has no patience; stopped, it is turned away."""
+        """No switch holds the agent up. Paused, it waits as long as it has patience; stopped, it is turned away."""
+        end = None if patience is None else time.monotonic() + patience
         while (switch := self.held_up(agent)) is not None:
-            if switch.setting is Setting.STOP or patience == 0:
+            left = SWEEP_SECONDS if end is None else min(SWEEP_SECONDS, end - time.monotonic())
+            if switch.setting is Setting.STOP or left <= 0:
                 raise RunStopped("", switch.by, switch.reason, says=switch.says)
             ear = Ear()
             self._held_up.append(ear)
             try:
                 if self.held_up(agent) is switch:
-                    async with asyncio.timeout(SWEEP_SECONDS):
+                    async with asyncio.timeout(left):
                         await ear.event.wait()
             except TimeoutError:
                 await self.refresh()
