@@ -193,3 +193,18 @@ async def test_changed_arguments_are_looked_up_before_they_run(house: House) -> 
     (request,) = await house.waiting()
     await house.inbox.modify(house.me, request.id, {"name": "small"})
     assert (await task, did) == ("small", ["small"])
+
+
+async def test_asked_again_it_waits_as_long_as_anything_that_was_just_asked(house: House) -> None:
+    await house.policy("limits: {fresh: 1s, time: 1h}")
+    cluster = Cluster(house.gate)
+    house.start(cluster.terminate("standby"))
+    (request,) = await house.waiting()
+    await old(house, request)
+    cluster.count = 52
+    await house.inbox.approve(house.me, request.id)
+    again = await second_round(house, request)
+    assert again.ends_at is not None
+    assert again.ends_at - request.ask.created_at > timedelta(hours=1, seconds=1)
+    assert (again.rung, again.told, again.frozen_at) == (0, (), None)
+    assert request.ask.created_at + again.frozen <= again.changed_at

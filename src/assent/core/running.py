@@ -94,7 +94,13 @@ def asked_again(request: Request, now: datetime) -> Request:
         reason="",
         seen_at=None,
         ends_at=ends_at,
-        due_at=ends_at,
+        due_at=ladders.due(verdict.ladder, now, 0, ends_at),
+        rung=0,
+        told=(),
+        round=request.round + 1,
+        # Its ladder begins now, whatever stood still before.
+        frozen_at=None,
+        frozen=now - request.ask.created_at,
     )
 
 
@@ -104,10 +110,7 @@ def looked_again(request: Request, event: LookedAgain, now: datetime) -> Change:
         review = Review.OPEN if request.review is Review.NONE else request.review
         noted = replace(request, changes=event.changes, looked_at=now, review=review)
         return moved(noted, now, "request.changed", event.by, changes=len(event.changes))
-    again = replace(
-        asked_again(request, now),
-        candidate=event.now, changes=event.changes, looked_at=now, round=request.round + 1, rung=0, told=(),
-    )  # fmt: skip
+    again = asked_again(replace(request, candidate=event.now, changes=event.changes, looked_at=now), now)
     return moved(again, now, "request.asked_again", event.by, changes=len(event.changes), round=again.round)
 
 

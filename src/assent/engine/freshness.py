@@ -8,7 +8,7 @@ from assent.core.advance import advance
 from assent.core.canonical import restore
 from assent.core.change import Change
 from assent.core.decision import Cancel, Candidate, LookedAgain
-from assent.core.judge import is_stricter
+from assent.core.judge import is_stricter, strictest
 from assent.core.request import Request, State
 from assent.core.text import shortened
 from assent.core.verdict import GateKind, IfChanged, Trigger
@@ -100,7 +100,12 @@ def _as_it_is(
     return replace(
         candidate,
         assessment=replace(candidate.assessment, facts=(*known, *now)),
-        verdict=replace(verdict, triggers=(*told, *kept), if_changed=candidate.verdict.if_changed),
+        verdict=replace(
+            verdict,
+            gate=strictest((verdict.gate, GateKind.HARD)),
+            triggers=(*told, *kept),
+            if_changed=candidate.verdict.if_changed,
+        ),
     )
 
 

@@ -88,18 +88,26 @@ class Judgement:
         self.denied: frozenset[str] = frozenset()
         """Agents that people denied something since they last allowed them anything."""
         self._held_up: list[Ear] = []
+        self._asked = self._told = 0
         self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
 
     async def refresh(self) -> None:
         """The policy, the grants and the switches are those of the store."""
         store, workspace = self._store, self._workspace
+        self._asked += 1
+        mine = self._asked
         switches = await store.switches(workspace)
+        if mine < self._told:
+            return  # somebody who asked later has been told already
+        self._told = mine
         # First of all, since they hold whatever may be wrong with the rest.
         self.switches = tuple(switch for switch in switches if switch.is_held)
         self.denied = frozenset(switch.agent for switch in switches if switch.denials)
         for ear in tuple(self._held_up):
             ear.hear(None)
         stored, grants = await asyncio.gather(store.policy(workspace), store.grants(workspace))
+        if mine < self._told:
+            return
         if stored is None:
             self.policy = self._fallback
         elif stored.version != self.policy.version:

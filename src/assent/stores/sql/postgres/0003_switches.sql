@@ -36,12 +36,17 @@ BEGIN
     END IF;
     was := OLD.body::jsonb;
     becomes := NEW.body::jsonb;
+    IF becomes ->> 'state' IS DISTINCT FROM NEW.state THEN
+        RAISE EXCEPTION 'a request is what its row says' USING ERRCODE = '42501';
+    END IF;
     IF moves = 'approved > pending'
         AND (NEW.workspace, NEW.id, NEW.version, NEW.kind, NEW.agent, NEW.action, NEW.run, NEW.step, NEW.code,
              NEW.executor, NEW.purged, NEW.word, NEW.review)
           = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
              OLD.executor, OLD.purged, '', OLD.review)
         AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer']
+        AND NEW.gate IN ('hard', 'manual')
+        AND (becomes ->> 'round')::bigint = coalesce((was ->> 'round')::bigint, 0) + 1
         AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
     THEN
         RETURN NEW;
@@ -103,9 +108,27 @@ BEGIN
 END
 $$;
 
--- A run is woken by what can go no further without it: not while that still runs elsewhere, or nobody knows how it went.
+-- A run is woken by what can go no further without it, not while that still runs elsewhere. Where nobody knows how it
+-- went, the run is woken to see that, and then waits until somebody does.
 DROP TRIGGER decisions_wake_runs ON requests;
 CREATE TRIGGER decisions_wake_runs AFTER UPDATE OF state ON requests FOR EACH ROW WHEN (
     (OLD.state IN ('pending', 'running', 'unknown') OR (OLD.state = 'approved' AND OLD.executor = 'worker'))
-    AND NOT (NEW.state IN ('pending', 'running', 'unknown') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
+    AND OLD.state <> NEW.state
+    AND NOT (NEW.state IN ('pending', 'running') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
 ) EXECUTE FUNCTION assent_wake_runs();
+
+-- What a run says of itself is what its row says, and its scope is what the operator's code set.
+CREATE FUNCTION assent_agent_keeps_scope() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF assent_is_agent()
+        AND (coalesce(NEW.body::jsonb ->> 'state', 'running') <> NEW.state
+             OR (TG_OP = 'UPDATE' AND (NEW.body::jsonb -> 'scope') IS DISTINCT FROM (OLD.body::jsonb -> 'scope')))
+    THEN
+        RAISE EXCEPTION 'an agent works on a run; it does not say what that is or may do' USING ERRCODE = '42501';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER runs_agent_keeps_scope BEFORE INSERT OR UPDATE ON runs FOR EACH ROW
+    EXECUTE FUNCTION assent_agent_keeps_scope();

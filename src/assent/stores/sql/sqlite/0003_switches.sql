@@ -11,11 +11,13 @@ CREATE TABLE switches (
 -- There the column `step` holds what is asked for.
 CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
 
--- A run is woken by what can go no further without it: not while that still runs elsewhere, or nobody knows how it went.
+-- A run is woken by what can go no further without it, not while that still runs elsewhere. Where nobody knows how it
+-- went, the run is woken to see that, and then waits until somebody does.
 DROP TRIGGER decisions_wake_runs;
 CREATE TRIGGER decisions_wake_runs AFTER UPDATE OF state ON requests
 WHEN (OLD.state IN ('pending', 'running', 'unknown') OR (OLD.state = 'approved' AND OLD.executor = 'worker'))
-    AND NOT (NEW.state IN ('pending', 'running', 'unknown') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
+    AND OLD.state <> NEW.state
+    AND NOT (NEW.state IN ('pending', 'running') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
 BEGIN
     UPDATE runs SET wakeable = 1
     WHERE workspace = NEW.workspace AND state = 'parked'
