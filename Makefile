@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench evidence clean
+.PHONY: help demo test test-models check bench evidence clean
 
 # Relative on purpose: the path of the clone may contain spaces.
 VENV := .venv
@@ -11,6 +11,7 @@ INSTALL := $(PY) -m pip install -qq --disable-pip-version-check --no-input -c co
 PYTHON_HERE := $(VENV)/.python
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+MODELS := .venv-models
 
 # A Python is suitable if it is new enough and can make a venv that has pip.
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
@@ -35,6 +36,11 @@ demo: $(DEMO)
 
 test: check
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory test-models
+
+# The chat models that can be asked about a task, against a local server, in an environment of their own.
+test-models: $(MODELS)/.ready
+	@$(MODELS)/bin/python -m pytest -q -o addopts= -o cache_dir=$(MODELS)/.cache -k http tests/engine/test_appraisal.py
 
 check: $(READY)
 	@$(PY) -m ruff check .
@@ -48,7 +54,7 @@ evidence: $(READY)
 	@$(PY) -m tests.evidence $(ARGS)
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) $(MODELS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Stamps are written last, so an interrupted set-up starts again. A venv that still works is kept and brought up to
@@ -76,4 +82,11 @@ $(DEMO): pyproject.toml constraints.txt | $(PYTHON_HERE)
 $(READY): pyproject.toml constraints.txt | $(PYTHON_HERE)
 	@echo "setting up $(VENV) for tests (once, about a minute)…"
 	@$(INSTALL) -e '.[dev]'
+	@touch $@
+
+$(MODELS)/.ready: pyproject.toml constraints-models.txt | $(READY)
+	@echo "setting up $(MODELS) to talk to a chat model (once, about a minute)…"
+	@$(PY) -m venv $(MODELS)
+	@$(MODELS)/bin/python -m pip install -qq --disable-pip-version-check --no-input -c constraints-models.txt \
+		'.[models]' pytest pytest-asyncio pytest-timeout
 	@touch $@
