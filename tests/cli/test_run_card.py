@@ -75,7 +75,7 @@ def test_a_run_that_works_for_another_says_for_which(agent: Agent, assent: Assen
     crew = Crew(agent)
 
     async def body(_: Any) -> None:
-        async with crew.gate.run("Find the owners", agent="researcher", host="loop"):
+        async with crew.gate.run("Find the owners", agent="researcher", patience=0):
             await crew.delete_files(["x"])
 
     parent = crew.works("Tidy up", body)

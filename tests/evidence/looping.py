@@ -3,7 +3,8 @@
 import asyncio
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -41,10 +42,11 @@ SAMPLE = Size(proposals=600, calls=5)
 def unlimited() -> None:
     """Nobody looks at how much an agent asks."""
 
-    async def admit(self: Throttle, agent: str, limits: Limits) -> None:
-        return None
+    @asynccontextmanager
+    async def admitted(self: Throttle, agent: str, limits: Limits, before: Any) -> AsyncIterator[None]:
+        yield
 
-    Throttle.admit = admit  # type: ignore[method-assign]
+    Throttle.admitted = admitted  # type: ignore[method-assign,assignment]
 
 
 def nothing() -> None:

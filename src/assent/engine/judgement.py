@@ -96,18 +96,17 @@ class Judgement:
         store, workspace = self._store, self._workspace
         self._asked += 1
         mine = self._asked
-        switches = await store.switches(workspace)
+        switches, stored, grants = await asyncio.gather(
+            store.switches(workspace), store.policy(workspace), store.grants(workspace)
+        )
         if mine < self._told:
-            return  # somebody who asked later has been told already
+            return  # somebody who asked later has been told already, all of it
         self._told = mine
         # First of all, since they hold whatever may be wrong with the rest.
         self.switches = tuple(switch for switch in switches if switch.is_held)
         self.denied = frozenset(switch.agent for switch in switches if switch.denials)
         for ear in tuple(self._held_up):
             ear.hear(None)
-        stored, grants = await asyncio.gather(store.policy(workspace), store.grants(workspace))
-        if mine < self._told:
-            return
         if stored is None:
             self.policy = self._fallback
         elif stored.version != self.policy.version:
