@@ -351,3 +351,11 @@ def test_every_secret_path_leads_to_a_string(args: dict[str, Any]) -> None:
         for part in path:
             value = value[part]
         assert isinstance(value, str)
+
+
+def test_a_quoted_part_with_an_at_does_not_hide_where_a_mail_goes() -> None:
+    from assent.core.place_text import is_outside, recipients_in
+
+    (whom,) = recipients_in('"a@example.com"@evil.com')
+    assert is_outside(whom, ["example.com"])
+    assert recipients_in('"Lee, Ann" <ann@example.com>, bo@example.com') == ("ann@example.com", "bo@example.com")
