@@ -328,3 +328,29 @@ async def test_questions_with_other_terms_are_not_the_same(house: House) -> None
 async def test_an_agent_has_a_name_of_its_own(house: House, name: str) -> None:
     with pytest.raises(assent.InvalidArguments, match="has a name"):
         await house.gate.propose("transfer_money", {"amount": 1.0}, agent=name)
+
+
+async def test_where_nothing_is_held_a_run_beyond_its_scope_goes_on(house: House) -> None:
+    await house.policy("mode: observe")
+    did: list[str] = []
+    drop = dropper(house.gate, did)
+    async with asyncio.timeout(10):
+        async with house.gate.run("Tidy up", scope={"actions": ["drop"], "files": 1}):
+            for path in ("/srv/a", "/srv/b", "/srv/c"):
+                await drop(path)
+    assert len(did) == 3
+
+
+async def test_two_grants_that_are_used_up_are_both_left_aside(house: House) -> None:
+    """Known here as they were a moment ago; each is tried once."""
+    from datetime import UTC, datetime
+
+    from assent.core.grant import Grant
+
+    until = datetime(2100, 1, 1, tzinfo=UTC)
+    house.gate._judgement.grants = tuple(Grant(name, "default", ("drop",), until, "ann") for name in ("g1", "g2"))
+    did: list[str] = []
+    task = house.start(dropper(house.gate, did)("a"))
+    (request,) = await house.waiting()
+    await house.inbox.approve(house.me, request.id)
+    assert await task == "a"

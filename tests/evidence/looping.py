@@ -43,7 +43,9 @@ def unlimited() -> None:
     """Nobody looks at how much an agent asks."""
 
     @asynccontextmanager
-    async def admitted(self: Throttle, agent: str, limits: Limits, before: Any) -> AsyncIterator[None]:
+    async def admitted(
+        self: Throttle, agent: str, limits: Limits, run: str = "", step: str = ""
+    ) -> AsyncIterator[None]:
         yield
 
     Throttle.admitted = admitted  # type: ignore[method-assign,assignment]

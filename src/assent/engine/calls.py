@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from assent.core.change import Change
 from assent.core.decision import Cancel
 from assent.core.grant import covers, spending, use
 from assent.core.request import Ask, Executor, Kind, Option, Request, State
-from assent.core.run import Run, RunState
+from assent.core.run import Run
 from assent.core.switch import Setting
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
@@ -176,35 +176,26 @@ class Calls:
                 f"the arguments of {prepared.tool.name} change when they are written as JSON and read back; "
                 "use types that survive that, so that what is shown is what runs"
             )
+        spent: set[str] = set()
         while True:
             try:
                 return await self._recorded(prepared, request_id, secret, start), True
             except DuplicateStep as known:
                 return await self._existing(known, prepared), False
             except GrantSpent as gone:
-                prepared = self._rejudged(prepared, given, hidden, without=gone.grant_id)
+                spent.add(gone.grant_id)
             except Outpaced as faster:
                 assert prepared.context.active is not None  # noqa: S101  only a run is outpaced
                 prepared.context.active.saw(faster.run)
-                prepared = self._rejudged(prepared, given, hidden)
+            prepared = self._rejudged(prepared, given, hidden, spent)
 
     async def _recorded(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
         """The request, put on record; people are asked no more than policy allows."""
         if not prepared.verdict.gate.holds:
             return await self._opened(prepared, request_id, secret, start)
-        async with self.throttle.admitted(
-            prepared.context.agent, self.judgement.policy.limits, self._asked_before(prepared)
-        ):
+        context, limits = prepared.context, self.judgement.policy.limits
+        async with self.throttle.admitted(context.agent, limits, context.run, context.key):
             return await self._opened(prepared, request_id, secret, start)
-
-    def _asked_before(self, prepared: Prepared) -> Callable[[], Awaitable[bool]]:
-        """Whether this step has asked already: then it is none that asks."""
-        context = prepared.context
-
-        async def look() -> bool:
-            return await self.store.by_step(self.workspace, context.run, context.key) is not None
-
-        return look
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
         """What the agent says, without the secrets that it passes or that it blurts out."""
@@ -225,7 +216,11 @@ class Calls:
         )
 
     def _rejudged(
-        self, prepared: Prepared, given: Mapping[str, Json], hidden: Sequence[str] = (), without: str = ""
+        self,
+        prepared: Prepared,
+        given: Mapping[str, Json],
+        hidden: Sequence[str] = (),
+        without: Collection[str] = (),
     ) -> Prepared:
         """Judged on what was given, secrets and all, and on what is left when they are hidden: the stricter holds.
 
@@ -307,11 +302,8 @@ class Calls:
             needed = ask.needed_by
             return opened(replace(ask, created_at=view.now, needed_by=needed), view.now, worker="", lease=LEASE_NONE)
 
-        async def before() -> bool:
-            return await self.store.by_step(self.workspace, ask.run, ask.step) is not None
-
         try:
-            async with self.throttle.admitted(ask.agent, self.judgement.policy.limits, before):
+            async with self.throttle.admitted(ask.agent, self.judgement.policy.limits, ask.run, ask.step):
                 change = await self.store.transact(self.workspace, None, step)
         except DuplicateStep as known:
             existing = await self.store.request(self.workspace, known.request_id)
@@ -471,14 +463,6 @@ class Calls:
                 if found is None or found.state is State.APPROVED:
                     raise
                 request = found
-
-    async def is_paused(self, request: Request) -> bool:
-        """A switch, or the run that it belongs to, holds up what is approved."""
-        held = self.judgement.held_up(request.ask.agent)
-        if held is not None and held.setting is Setting.PAUSE:
-            return True
-        run = await self.store.run(self.workspace, request.ask.run) if request.ask.run else None
-        return run is not None and run.state is RunState.PAUSED
 
     async def _until_go(self, request: Request, patience: float | None) -> None:
         """What is approved begins once no switch holds its agent up; one that was stopped is turned away elsewhere."""

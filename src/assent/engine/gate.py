@@ -458,7 +458,7 @@ class Gate:
             raise GuardError(f"request {request.code} is for {name}, which is not guarded in this process")
         if request.state is State.APPROVED:
             request = await still_true(self._store, self._judgement, self._vault, known, request)
-        if request.state is State.PENDING or await self._calls.is_paused(request):
+        if request.state is State.PENDING or await self._judgement.is_paused(request):
             raise Parked(request.id, request.code, request.candidate.says)
         if request.state is State.APPROVED:
             if reason := await self._judgement.objection(known, request):

@@ -314,7 +314,9 @@ class HeldRun:
         if not candidate.verdict.gate.holds:
             # Calls beside it may have used up since what was still there when it was judged.
             situation = self._situation(view.run, view.now)
-            if run_triggers(self._office.limits(), action, candidate.assessment, situation):
+            known = {trigger.name for trigger in candidate.verdict.triggers}
+            fired = run_triggers(self._office.limits(), action, candidate.assessment, situation)
+            if any(trigger.name not in known for trigger in fired):
                 raise Outpaced(view.run)
             made = replace(made, spend=_decimal(action.cost), used=uses(action, candidate.assessment))
         change = advance_run(view.run, made, view.now)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -178,12 +178,12 @@ class Judgement:
         now: datetime,
         facts: Sequence[Fact] = (),
         fired: tuple[Trigger, ...] = (),
-        without: str = "",
+        without: Collection[str] = (),
         scope: Scope = NO_SCOPE,
     ) -> tuple[Action, Assessment, Verdict]:
         """The call as an action, what it would do, and what policy says.
 
-        `without` names a grant not to use; `scope` is that of a run that another process holds.
+        `without` names grants not to use; `scope` is that of a run that another process holds.
         """
         policy = self.policy
         if policy.declared:
@@ -207,12 +207,20 @@ class Judgement:
             assessment = replace(assessment, facts=(*assessment.facts, *facts))
         grants = self.grants
         if without:
-            grants = tuple(grant for grant in grants if grant.id != without)
+            grants = tuple(grant for grant in grants if grant.id not in without)
         if context.active is not None:
             situation = replace(context.active.situation(now), grants=grants)
         else:
             situation = Situation(context.run, context.goal, context.agent, scope=scope, grants=grants)
         return action, assessment, judge(policy, action, assessment, situation, now, fired)
+
+    async def is_paused(self, request: Request) -> bool:
+        """A switch, or the run that it belongs to, holds up what is approved."""
+        held = self.held_up(request.ask.agent)
+        if held is not None and held.setting is Setting.PAUSE:
+            return True
+        run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
+        return run is not None and run.state is RunState.PAUSED
 
     async def objection(self, tool: Tool, request: Request) -> str:
         """Why what is approved may not begin by the policy known here; empty if it may.

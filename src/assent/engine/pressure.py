@@ -7,7 +7,7 @@ since is added to it. Many processes of one agent may so ask a little more than 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -45,13 +45,11 @@ class Throttle:
         self._doors: dict[tuple[int, str], asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def admitted(
-        self, agent: str, limits: Limits, asked_before: Callable[[], Awaitable[bool]]
-    ) -> AsyncIterator[None]:
+    async def admitted(self, agent: str, limits: Limits, run: str = "", step: str = "") -> AsyncIterator[None]:
         """People may be asked once more on behalf of this agent, inside; raises `Limited` where they may not.
 
-        Near the limit one goes at a time, so that many at once do not all slip through. What was asked before is not
-        asked again.
+        Near the limit one goes at a time, so that many at once do not all slip through. A step that has asked
+        already is none that asks.
         """
         if limits.pending is None and limits.per_minute is None:
             yield
@@ -72,7 +70,7 @@ class Throttle:
                     # Some may have been counted twice, in the air and on record: once more, when all have landed.
                     await self._landed(agent)
                     known = self._known[agent] = await self._count(agent, limits, known)
-            if known.refused and not await asked_before():
+            if known.refused and await self._store.by_step(self._workspace, run, step) is None:
                 raise self._too_much(agent, known)
             if not _beyond(known, limits, near=True):
                 await inside.aclose()

@@ -72,7 +72,7 @@ class Proposal:
             return
         active = self._prepared.context.active
         if active is None:
-            if await self._calls.is_paused(self._request):
+            if await self._calls.judgement.is_paused(self._request):
                 await self._calls.judgement.until_go(self._request.ask.agent, patience)
             async with self._executed(self._request) as running:
                 yield running

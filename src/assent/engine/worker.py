@@ -8,8 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from assent.core.request import Request, State
-from assent.core.run import Run, RunState
-from assent.core.switch import Setting
+from assent.core.run import Run
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
 from assent.engine.holding import Office
@@ -188,7 +187,7 @@ class Worker:
                 case State.UNKNOWN if tool.verify is not None:
                     if (await self._execution.verify(tool, request)).state is State.UNKNOWN:
                         self._leave(request.id, request.version, SWEEP_SECONDS)
-                case State.APPROVED if await self._is_paused(request):
+                case State.APPROVED if await self._judgement.is_paused(request):
                     self._leave(request.id, request.version, TROUBLE_SECONDS)
                 case State.APPROVED if reason := await self._judgement.objection(tool, request):
                     log.warning("request %s is approved and is not run: %s", request.code, reason)
@@ -207,13 +206,6 @@ class Worker:
         finally:
             self._busy.discard(request.id)
             wake.set()
-
-    async def _is_paused(self, request: Request) -> bool:
-        held = self._judgement.held_up(request.ask.agent)
-        if held is not None and held.setting is Setting.PAUSE:
-            return True
-        run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
-        return run is not None and run.state is RunState.PAUSED
 
     def _leave(self, key: str, version: int, seconds: float) -> None:
         """The request or run is left alone for so long, or until it has changed."""
