@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assent import option
-from assent.engine import calls, gate, questions
+from assent.engine import asking, gate, questions
 from tests.cli.terminal import Agent, Assent
 from tests.cli.test_app import DOCS
 from tests.cli.test_deciding import CARD
@@ -19,7 +19,7 @@ def test_every_command_in_the_page_works(
     assent: Assent, agent: Agent, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = iter(["7kq2", "3mpx", "5wtz", "8nhd", "6cjf", "2ryv", "9fbk"])
-    for module in (calls, gate, questions):
+    for module in (asking, gate, questions):
         monkeypatch.setattr(module, "new_code", lambda: next(codes))
     for number in range(5):
         offered = [option("One", "", {"files": ["a.tmp"]}), option("Cancel")] if number == 3 else []

@@ -21,7 +21,7 @@ from assent.core.canonical import canonical, digest
 from assent.core.decision import Candidate
 from assent.core.request import State
 from assent.core.verdict import GateKind
-from assent.engine import calls
+from assent.engine import asking
 from assent.errors import ActionFailed, GuardError, InvalidArguments, InvalidDecision
 
 
@@ -113,13 +113,13 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
     async def wire_transfer(to: str) -> None:
         ran.append(to)
 
-    honest = calls.Judgement.candidate
+    honest = asking.Judgement.candidate
 
     def pretend(self: Any, *args: Any, **more: Any) -> Candidate:
         made = honest(self, *args, **more)
         return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH))
 
-    monkeypatch.setattr(calls.Judgement, "candidate", pretend)
+    monkeypatch.setattr(asking.Judgement, "candidate", pretend)
     with pytest.raises(assent.Parked) as parked:
         await wire_transfer("mallory")
     monkeypatch.undo()
@@ -498,13 +498,13 @@ async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeyp
     await house.gate._judgement.refresh()
     async with house.gate.worker():
         await asyncio.wait_for(_done(wire_transfer, "ann"), 20)
-        honest = calls.Judgement.candidate
+        honest = asking.Judgement.candidate
 
         def pretend(self: Any, *args: Any, **more: Any) -> Candidate:
             made = honest(self, *args, **more)
             return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH, grant=grant.id))
 
-        monkeypatch.setattr(calls.Judgement, "candidate", pretend)
+        monkeypatch.setattr(asking.Judgement, "candidate", pretend)
         forged = await asyncio.wait_for(_done(wire_transfer, "mallory"), 20)
         assert (forged.state, "not charged" in forged.reason) == (State.CANCELLED, True)
     assert ran == ["ann"]

@@ -14,7 +14,7 @@ import psycopg
 from uuid_utils.compat import uuid7
 
 from assent.core.canonical import digest
-from assent.engine.calls import new_code
+from assent.engine.asking import new_code
 from tests.evidence.world import Place
 
 Row = dict[str, Any]

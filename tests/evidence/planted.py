@@ -12,7 +12,7 @@ from assent.core import advance as life
 from assent.core.change import Change
 from assent.core.decision import Begin, Fail, Finish
 from assent.core.request import Request, State
-from assent.engine import calls
+from assent.engine import asking
 from assent.engine.execution import Execution
 from assent.engine.runs import ActiveRun
 from assent.engine.worker import Worker
@@ -28,7 +28,7 @@ DELAY = 0.01
 
 def intent_after_the_call() -> None:
     """The action runs first; that it was begun is put on record afterwards."""
-    begin, end, opened = Execution.begin, Execution._end, calls.opened
+    begin, end, opened = Execution.begin, Execution._end, asking.opened
 
     async def begin_later(self: Execution, request: Request) -> Request:
         return replace(request, state=State.RUNNING, fence=request.fence + 1, worker=self.worker)
@@ -44,7 +44,7 @@ def intent_after_the_call() -> None:
 
     Execution.begin = begin_later  # type: ignore[method-assign]
     Execution._end = begin_and_end  # type: ignore[method-assign]
-    calls.opened = opened_only
+    asking.opened = opened_only
 
 
 def permit_not_used_up() -> None:

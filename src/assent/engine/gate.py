@@ -19,14 +19,16 @@ from assent.core.action import Declaration, Fact, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Request, State
-from assent.engine.calls import Calls, new_code
+from assent.engine.asking import new_code
+from assent.engine.calls import Calls
 from assent.engine.execution import LEASE, Execution
 from assent.engine.freshness import still_true
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
-from assent.engine.holding import CURRENT, Office
+from assent.engine.holding import CURRENT
 from assent.engine.hosting import Host, HostFunction, begin, called, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
+from assent.engine.office import Office
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal

@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from assent.core.request import Request, State
-from assent.engine.calls import Calls, Prepared
-from assent.engine.holding import CURRENT, HeldRun, inside
+from assent.engine.asking import Prepared
+from assent.engine.calls import Calls
+from assent.engine.holding import CURRENT, HeldRun
 from assent.engine.judgement import Context
+from assent.engine.office import inside
 from assent.engine.outcomes import result_of
 from assent.engine.portal import Portal, on_event_loop
 from assent.engine.threads import in_thread

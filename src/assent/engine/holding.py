@@ -8,12 +8,12 @@ again; those that are on record give their results back instead of running twice
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
@@ -22,7 +22,6 @@ from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change
 from assent.core.decision import Candidate
 from assent.core.judge import run_triggers
-from assent.core.policy import Limits
 from assent.core.request import Request, State
 from assent.core.run import Observation, PlanStep, Run, RunState
 from assent.core.run_life import (
@@ -38,11 +37,8 @@ from assent.core.run_life import (
 )
 from assent.core.scope import uses
 from assent.core.situation import Situation
-from assent.core.verdict import GateKind
-from assent.engine.portal import Portal
+from assent.engine.office import INSIDE, Held, Office, Outpaced
 from assent.engine.sealing import redacted
-from assent.engine.tool import OptionSpec
-from assent.engine.waiting import Hub
 from assent.errors import (
     AssentError,
     Conflict,
@@ -52,93 +48,16 @@ from assent.errors import (
     Parked,
     RunStopped,
 )
-from assent.ports import RunFilter, Store, Vault, View
+from assent.ports import RunFilter, View
 
 T = TypeVar("T")
 
 log = logging.getLogger("assent.runs")
 
 CURRENT: ContextVar["HeldRun | None"] = ContextVar("assent_run", default=None)
-INSIDE: ContextVar[bool] = ContextVar("assent_inside", default=False)
-"""The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
 EXCERPT = 500
 SWEEP_SECONDS = 30.0
 """How long a lost notice can keep a run paused that may go on."""
-
-
-@contextmanager
-def inside() -> Iterator[None]:
-    """What follows is part of a guarded call that runs."""
-    before = INSIDE.get()
-    INSIDE.set(True)
-    try:
-        yield
-    finally:
-        INSIDE.set(before)
-
-
-class Held(Exception):
-    """A person has paused or stopped the run since it was last looked at; nothing was written."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run.code)
-        self.run = run
-
-
-class NotAsked(Exception):
-    """Policy holds nothing here, so nobody was asked."""
-
-
-class Outpaced(Exception):
-    """Other calls of the run were faster, and what it was given is used up; nothing was written."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run.code)
-        self.run = run
-
-
-@dataclass(frozen=True, slots=True)
-class StopPoint:
-    """A place where a run stops for a person: what they see, why, and what they may change or choose."""
-
-    kind: str
-    args: Mapping[str, Json]
-    says: str
-    why: str
-    gate: GateKind = GateKind.HARD
-    editable: frozenset[str] = frozenset()
-    options: tuple[OptionSpec, ...] = ()
-    insists: bool = False
-    """Where policy would not hold it, whoever stopped here is told (`NotAsked`) instead of going on."""
-    key: str = ""
-    """The name of the step, where it is not told by what is shown."""
-    draft_of: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Office:
-    """What runs of one gate share."""
-
-    store: Store
-    workspace: str
-    worker: str
-    lease: timedelta
-    hub: Hub
-    portal: Portal
-    vault: Vault
-    asked_by: str
-    new_code: Callable[[], str]
-    stop_point: "Callable[[HeldRun, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]"
-    ask: "Callable[..., Awaitable[Json]]"
-    tools: Mapping[str, Any]
-    still_true: Callable[[Any, Request], Awaitable[Request]]
-    """The request, asked again where what it depends on has changed."""
-    until_go: Callable[[str, float | None], Awaitable[None]]
-    """Until no stop switch holds this agent up."""
-    limits: Callable[[], Limits]
-    """The limits of the active policy."""
-    counts_days: Callable[[], bool]
-    """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
 
 
 class HeldRun:

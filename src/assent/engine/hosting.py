@@ -18,7 +18,8 @@ from assent.core.run import Run, RunState
 from assent.core.run_life import RUN_LEGAL, Enter, Lapse, advance_run, begun
 from assent.core.scope import scope_of
 from assent.core.text import span
-from assent.engine.holding import CURRENT, Office
+from assent.engine.holding import CURRENT
+from assent.engine.office import Office
 from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
 from assent.engine.threads import in_thread

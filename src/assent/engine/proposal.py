@@ -7,8 +7,9 @@ from typing import Any
 
 from assent.core.canonical import restore
 from assent.core.request import Request, State
-from assent.engine.calls import Calls, Prepared
-from assent.engine.holding import inside
+from assent.engine.asking import Prepared
+from assent.engine.calls import Calls
+from assent.engine.office import inside
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.sealing import unsealed
 from assent.errors import AlreadyDecided

@@ -12,7 +12,8 @@ from assent.core.canonical import canonical, digest, restore
 from assent.core.request import Ask, Kind, Question, State
 from assent.core.secret_text import secret_texts
 from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
-from assent.engine.calls import Calls, claims, new_code
+from assent.engine.asking import claims, new_code
+from assent.engine.calls import Calls
 from assent.engine.judgement import Context
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import redacted

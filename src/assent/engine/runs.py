@@ -15,7 +15,8 @@ from assent.core.run import PlanStep
 from assent.core.verdict import GateKind
 from assent.engine.appraisal import Assessor, PlainAssessor
 from assent.engine.guard import Guarded
-from assent.engine.holding import CURRENT, EXCERPT, HeldRun, NotAsked, StopPoint
+from assent.engine.holding import CURRENT, EXCERPT, HeldRun
+from assent.engine.office import NotAsked, StopPoint
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.tool import OptionSpec, resolved

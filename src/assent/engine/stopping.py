@@ -9,8 +9,9 @@ from assent.core.request import Request, State
 from assent.core.verdict import GateKind, Trigger
 from assent.engine.calls import Calls
 from assent.engine.guard import CONTEXT, in_run
-from assent.engine.holding import HeldRun, NotAsked, StopPoint
+from assent.engine.holding import HeldRun
 from assent.engine.judgement import Context
+from assent.engine.office import NotAsked, StopPoint
 from assent.engine.proposal import Proposal
 from assent.engine.tool import tool
 from assent.errors import Denied, OutcomeUnknown

@@ -11,9 +11,9 @@ from assent.core.request import Request, State
 from assent.core.run import Run
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
-from assent.engine.holding import Office
 from assent.engine.hosting import Host, lapsed, resumed
 from assent.engine.judgement import Judgement
+from assent.engine.office import Office
 from assent.engine.tool import Tool
 from assent.engine.waiting import Hub
 from assent.errors import AssentError, Conflict, StoreError

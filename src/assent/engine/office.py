@@ -1,0 +1,96 @@
+"""What runs of one gate share, where they can stop, and what makes a call look again before it is on record."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from assent.core.action import Json
+from assent.core.policy import Limits
+from assent.core.request import Request
+from assent.core.run import Run
+from assent.core.verdict import GateKind
+from assent.engine.portal import Portal
+from assent.engine.tool import OptionSpec
+from assent.engine.waiting import Hub
+from assent.ports import Store, Vault
+
+INSIDE: ContextVar[bool] = ContextVar("assent_inside", default=False)
+"""The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
+
+
+@contextmanager
+def inside() -> Iterator[None]:
+    """What follows is part of a guarded call that runs."""
+    before = INSIDE.get()
+    INSIDE.set(True)
+    try:
+        yield
+    finally:
+        INSIDE.set(before)
+
+
+class Held(Exception):
+    """A person has paused or stopped the run since it was last looked at; nothing was written."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.code)
+        self.run = run
+
+
+class NotAsked(Exception):
+    """Policy holds nothing here, so nobody was asked."""
+
+
+class Outpaced(Exception):
+    """Other calls of the run were faster, and what it was given is used up; nothing was written."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.code)
+        self.run = run
+
+
+@dataclass(frozen=True, slots=True)
+class StopPoint:
+    """A place where a run stops for a person: what they see, why, and what they may change or choose."""
+
+    kind: str
+    args: Mapping[str, Json]
+    says: str
+    why: str
+    gate: GateKind = GateKind.HARD
+    editable: frozenset[str] = frozenset()
+    options: tuple[OptionSpec, ...] = ()
+    insists: bool = False
+    """Where policy would not hold it, whoever stopped here is told (`NotAsked`) instead of going on."""
+    key: str = ""
+    """The name of the step, where it is not told by what is shown."""
+    draft_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What runs of one gate share."""
+
+    store: Store
+    workspace: str
+    worker: str
+    lease: timedelta
+    hub: Hub
+    portal: Portal
+    vault: Vault
+    asked_by: str
+    new_code: Callable[[], str]
+    stop_point: Callable[[Any, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]
+    ask: Callable[..., Awaitable[Json]]
+    tools: Mapping[str, Any]
+    still_true: Callable[[Any, Request], Awaitable[Request]]
+    """The request, asked again where what it depends on has changed."""
+    until_go: Callable[[str, float | None], Awaitable[None]]
+    """Until no stop switch holds this agent up."""
+    limits: Callable[[], Limits]
+    """The limits of the active policy."""
+    counts_days: Callable[[], bool]
+    """Whether policy looks at what an agent costs in a day; else nobody adds it up."""
