@@ -29,12 +29,13 @@ MAY_IMPORT = {
     "settings": {"errors", "core"},
     "blocking": LOW | {"engine"},
     "adapters": LOW | {"engine"},
+    "telling": LOW | {"engine"},
     "assemble": BELOW,
     "testing": BELOW,
-    "server": BELOW | {"assemble", PACKAGE},
-    "demo": BELOW | {"assemble", PACKAGE},
+    "server": BELOW | {"assemble", "telling", PACKAGE},
+    "demo": BELOW | {"assemble", "telling", PACKAGE},
     # `assent demo` and `assent serve` are commands: cli stands on both, and neither on cli.
-    "cli": BELOW | {"assemble", "demo", "server", PACKAGE},
+    "cli": BELOW | {"assemble", "telling", "demo", "server", PACKAGE},
     "__main__": {"cli"},
 }
 MAY_IMPORT[PACKAGE] = set(MAY_IMPORT)

@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 from rich.segment import Segment
 
-from assent.cli.background import Background
 from assent.cli.screen import bar, card, dialogs
 from assent.cli.screen.card import Shown
 from assent.cli.screen.dialogs import Confirm, Pick, Sheet
 from assent.cli.screen.look import THEMES, WITHOUT_COLOUR
 from assent.cli.screen.tones import paint
-from assent.cli.told import Tone, rows_of
+from assent.cli.sections import rows_of
 from assent.core.briefing import brief
 from assent.core.request import State
 from assent.core.run import Run, RunState
 from assent.engine.chronicle import Chronicle, Drafts
 from assent.engine.oversight import Oversight
 from assent.ports import Filter
+from assent.telling.background import Background
+from assent.telling.told import Tone
 from tests.cli.running import LOOKED_IN, Crew
 from tests.cli.seat import Seat, elsewhere, seated
 from tests.cli.terminal import Agent

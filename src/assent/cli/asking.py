@@ -12,13 +12,13 @@ from datetime import datetime
 
 import typer
 
-from assent.cli.background import Background
 from assent.cli.card import is_folded, print_card
 from assent.cli.print import inert, say
 from assent.cli.session import can_ask
 from assent.core.action import Json, Risk
 from assent.core.briefing import Briefing
 from assent.errors import ConfirmationNeeded, InvalidDecision
+from assent.telling.background import Background
 
 
 def line(prompt: str) -> str:

@@ -1,6 +1,5 @@
 """The card of one request, in the order in which it matters, drawn from its `Briefing` and from nothing else."""
 
-import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,16 +9,16 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from assent.cli.background import Background, Ways, first_parts, last_parts
 from assent.cli.fields import Folding, differences, fields, shown
 from assent.cli.print import block, console, grid, inert, mark_of, risk_mark, section
-from assent.cli.run_words import outcome_words, went_on_silence
-from assent.cli.told import Sections
+from assent.cli.sections import Sections
 from assent.core.action import Json
 from assent.core.briefing import Briefing, OptionLine
 from assent.core.decision import Vote
 from assent.core.request import Review, State
 from assent.core.text import span
+from assent.telling.background import Background, Ways, first_parts, last_parts
+from assent.telling.run_words import outcome_words, went_on_silence
 
 _DASHED = Box("╭╌┬╮\n╎ ╎╎\n├╌┼┤\n╎ ╎╎\n├╌┼┤\n├╌┼┤\n╎ ╎╎\n╰╌┴╯\n")
 
@@ -82,17 +81,6 @@ def time_words(card: Briefing) -> str:
     if card.state is not State.PENDING:
         return f"{card.state}, on silence" if went_on_silence(card) else str(card.state)
     return f"{card.time_left}, then {card.then}" if card.ends_at is not None else _open_end(card)
-
-
-def document(card: Briefing) -> dict[str, Json]:
-    """The card for scripts: every field of the briefing, options numbered as people see them."""
-    made: dict[str, Json] = {field.name: getattr(card, field.name) for field in dataclasses.fields(card)}
-    del made["args_text"]
-    numbered = [
-        {field.name: getattr(option, field.name) for field in dataclasses.fields(option)} for option in card.options
-    ]
-    made["options"] = [{**option, "number": option["number"] + 1} for option in numbered]
-    return made
 
 
 def _head(card: Briefing, now: datetime, known: Background | None) -> list[RenderableType]:

@@ -12,8 +12,6 @@ import typer
 
 from assent.cli import asking
 from assent.cli.fields import Folding, differences
-from assent.cli.plain import as_json as written
-from assent.cli.plain import one_line
 from assent.cli.print import block, say, section
 from assent.cli.session import can_ask
 from assent.cli.typed_json import mapping, parsed
@@ -25,6 +23,8 @@ from assent.core.request import Question, Request
 from assent.core.verdict import GateKind
 from assent.engine.inbox import Inbox
 from assent.errors import AssentError, ConfirmationNeeded, InvalidArguments, InvalidDecision
+from assent.telling.plain import as_json as written
+from assent.telling.plain import one_line
 
 _GUIDE = """\
 # Request {code}: change the arguments below, save, and leave the editor.

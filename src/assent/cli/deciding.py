@@ -8,8 +8,7 @@ import typer
 
 from assent.assemble import Desk
 from assent.cli import asking, changing
-from assent.cli.background import background, background_document
-from assent.cli.card import document, print_card
+from assent.cli.card import print_card
 from assent.cli.plain import print_json
 from assent.cli.print import banner
 from assent.cli.requests import at_hand, hint, request_document, run_codes, run_named, standing, states, table, told
@@ -20,6 +19,8 @@ from assent.core.request import Kind, State
 from assent.engine.chronicle import Chronicle
 from assent.engine.inbox import WAITING
 from assent.ports import Filter
+from assent.telling.background import background, background_document
+from assent.telling.card_document import document
 
 app = typer.Typer(rich_markup_mode="rich")
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from assent.cli.plain import as_json
 from assent.cli.print import grid, inert
 from assent.core.action import Json
 from assent.core.briefing import Difference
+from assent.telling.plain import as_json
 
 LONGEST_TEXT = 600
 MOST_LINES = 12

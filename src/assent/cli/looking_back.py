@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 from assent.assemble import Desk
-from assent.cli.card import document
 from assent.cli.plain import print_json
 from assent.cli.print import banner, heading, say
 from assent.cli.requests import run_codes, table
-from assent.cli.run_words import went_on_silence
 from assent.core.briefing import brief
 from assent.core.request import State
 from assent.ports import Filter
+from assent.telling.card_document import document
+from assent.telling.run_words import went_on_silence
 
 _GUESSES_SHOWN = timedelta(days=1)
 _GUESSES_READ = 200

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from assent.cli.plain import one_line, print_json
+from assent.cli.plain import print_json
 from assent.core.action import Json
 from assent.errors import AssentError, ConfirmationNeeded, Conflict, NotAllowed, PolicyError, TamperFound
+from assent.telling.plain import one_line
 
 OK = 0
 FAILED = 1

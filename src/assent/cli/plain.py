@@ -1,44 +1,9 @@
-"""Text and JSON that do nothing but show; needs no library, so that every command can begin with it."""
-
-import dataclasses
-import json
-from collections.abc import Mapping
-from datetime import datetime
-from decimal import Decimal
-from enum import Enum
-from typing import Any
+"""What scripts read on standard output; needs no library, so that every command can begin with it."""
 
 from assent.core.action import Json
-from assent.core.text import visible
-
-
-def one_line(message: str) -> str:
-    """`message` as one line without anything hidden in it."""
-    return visible(" ".join(message.split("\n")), lines=False)
+from assent.telling.plain import as_json
 
 
 def print_json(value: Json) -> None:
     """One document in plain ASCII: every other character is an escape, so a terminal obeys none of it."""
     print(as_json(value, indent=2))
-
-
-def as_json(value: Json, indent: int | None = None) -> str:
-    """`value` as JSON in plain ASCII."""
-    text = json.dumps(value, indent=indent, default=_plain, ensure_ascii=True)
-    return text.replace("\x7f", "\\u007f")
-
-
-def _plain(value: Any) -> Json:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case Enum():
-            return value.value
-        case Decimal():
-            return str(value)
-        case Mapping():
-            return dict(value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
-        case _:
-            raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -19,13 +19,13 @@ from assent.core.policy import Mode, Policy
 from assent.core.request import Kind
 from assent.core.switch import Switch
 from assent.core.text import visible
+from assent.telling.told import SHAPES
 
 PIPED_WIDTH = 100
 """How wide a card is where no terminal says; tables are then as wide as they need to be."""
 _TABLE_WIDTH = 20_000
 _LEAST_WIDTH, _NARROW_WIDTH = 16, 20
 
-SHAPES = {Risk.SAFE: "●", Risk.RISKY: "▴", Risk.DANGEROUS: "▲", Risk.CRITICAL: "◆"}
 _COLOURS = {Risk.SAFE: "green", Risk.RISKY: "yellow", Risk.DANGEROUS: "red", Risk.CRITICAL: "bold magenta"}
 _QUESTION = ("?", "question", "cyan")
 

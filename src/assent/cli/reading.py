@@ -9,12 +9,12 @@ from typing import Any
 from rich.text import Text
 
 from assent.assemble import Desk
-from assent.cli.plain import as_json as written
 from assent.cli.plain import print_json
 from assent.cli.print import banner, console, inert, say
 from assent.cli.watching import whenever_changed
 from assent.core.action import Json
 from assent.ports import Logged
+from assent.telling.plain import as_json as written
 
 _PAGE = 500
 _MOST_READ = 200_000

@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.text import Text
 
 from assent.assemble import Desk
-from assent.cli.card import document, short_run, time_words
+from assent.cli.card import short_run, time_words
 from assent.cli.plain import print_json
 from assent.cli.print import banner, console, inert, listing, mark_of, say
 from assent.core.action import Json
@@ -17,6 +17,7 @@ from assent.core.text import span
 from assent.engine.chronicle import Chronicle
 from assent.engine.oversight import Oversight
 from assent.errors import InvalidArguments, NotAllowed
+from assent.telling.card_document import document
 
 EVERY_STATE = "all"
 _ENOUGH, _ROOMY = 90, 110

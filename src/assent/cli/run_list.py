@@ -7,10 +7,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from assent.cli.print import console, inert, listing, say
-from assent.cli.run_words import TONES, cut, standing
-from assent.cli.told import Tone
 from assent.core.run import Run
 from assent.core.text import span
+from assent.telling.run_words import TONES, cut, standing
+from assent.telling.told import Tone
 
 _ROOMY = 110
 

@@ -7,17 +7,17 @@ import typer
 from assent.assemble import Desk
 from assent.cli.plain import print_json
 from assent.cli.print import banner, block, say
-from assent.cli.run_documents import run_document, tree_document
 from assent.cli.run_list import nothing_runs, runs_table
+from assent.cli.sections import Sections
 from assent.cli.session import AsJson, at_desk
 from assent.cli.switches import Reason, go, stop
-from assent.cli.timeline import timeline
-from assent.cli.told import Sections
 from assent.core.run import RunState
 from assent.engine.chronicle import MOST_STEPS, Chronicle
 from assent.engine.oversight import Oversight
 from assent.errors import InvalidArguments
 from assent.ports import RunFilter
+from assent.telling.run_documents import run_document, tree_document
+from assent.telling.timeline import timeline
 
 app = typer.Typer(rich_markup_mode="rich")
 one = typer.Typer(rich_markup_mode="rich", help="One run: its timeline; continue or cancel it.", no_args_is_help=True)

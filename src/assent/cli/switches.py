@@ -8,13 +8,13 @@ from rich.text import Text
 from assent.assemble import Desk
 from assent.cli.plain import print_json
 from assent.cli.print import say
-from assent.cli.run_documents import run_document
 from assent.cli.session import AsJson, at_desk
 from assent.core.action import Json
 from assent.core.run import Run, RunState
 from assent.core.switch import EVERYTHING, Setting, Switch
 from assent.core.text import visible
 from assent.engine.oversight import Oversight
+from assent.telling.run_documents import run_document
 
 app = typer.Typer(rich_markup_mode="rich")
 

@@ -3,19 +3,19 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from assent.cli.background import Background, background
-from assent.cli.run_words import standing
 from assent.cli.screen.dialogs import Confirm, Dialog, Sheet
 from assent.cli.screen.frame import Frame
 from assent.cli.screen.lines import Row, flow, inert
 from assent.cli.screen.paper import Paper, Slab
 from assent.cli.screen.tones import paint
-from assent.cli.timeline import timeline
-from assent.cli.told import rows_of
+from assent.cli.sections import rows_of
 from assent.core.request import Request
 from assent.core.run import Run, RunState
 from assent.engine.chronicle import Chronicle
 from assent.engine.oversight import Oversight
+from assent.telling.background import Background, background
+from assent.telling.run_words import standing
+from assent.telling.timeline import timeline
 
 T = TypeVar("T")
 

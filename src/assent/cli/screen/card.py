@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from assent.cli.background import Background, first_parts, last_parts
-from assent.cli.run_words import outcome_words, went_on_silence
 from assent.cli.screen.fields import fields, folds, one_line
 from assent.cli.screen.lines import BLANK, DASH, Piece, Row, boxed, chips, cut, flow, inert, line, spread
 from assent.cli.screen.look import PLAIN, Look, mark, mark_of
 from assent.cli.screen.tones import WAYS, paint
-from assent.cli.told import rows_of
+from assent.cli.sections import rows_of
 from assent.core.action import Json
 from assent.core.briefing import Briefing, Difference, OptionLine
 from assent.core.request import Kind, Review, State
 from assent.core.text import span
+from assent.telling.background import Background, first_parts, last_parts
+from assent.telling.run_words import outcome_words, went_on_silence
 
 SOON = timedelta(minutes=10)
 _TITLE_ROWS = 4

@@ -9,7 +9,6 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widgets import Input
 
-from assent.cli.background import Background
 from assent.cli.screen import bar, card
 from assent.cli.screen.card import Shown
 from assent.cli.screen.lines import Piece, Row, inert
@@ -19,6 +18,7 @@ from assent.cli.screen.paper import Paper, Slab
 from assent.cli.screen.queue import Queue
 from assent.core.request import Request, Review, State
 from assent.settings import Settings
+from assent.telling.background import Background
 
 NOTE_SECONDS = 8
 

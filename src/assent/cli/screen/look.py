@@ -11,8 +11,8 @@ from textual.theme import Theme
 from assent.core.action import Risk
 from assent.core.briefing import Briefing
 from assent.core.request import Kind
+from assent.telling.told import SHAPES
 
-SHAPES = {Risk.SAFE: "●", Risk.RISKY: "▴", Risk.DANGEROUS: "▲", Risk.CRITICAL: "◆"}
 RAILS = {Risk.SAFE: "┊", Risk.RISKY: "│", Risk.DANGEROUS: "┃", Risk.CRITICAL: "█"}
 PLAIN = Style()
 

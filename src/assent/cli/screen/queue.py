@@ -16,13 +16,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from assent.cli.run_words import outcome_words
 from assent.cli.screen.card import is_soon
 from assent.cli.screen.lines import Piece, Row, cut, flow, inert, line, spread
 from assent.cli.screen.look import PLAIN, Look, mark
 from assent.core.briefing import Briefing
 from assent.core.request import Kind, Request, Review, State
 from assent.core.text import span
+from assent.telling.run_words import outcome_words
 
 NEAR_THE_END = 20
 """So many rows before the end of what is loaded, more is asked for."""

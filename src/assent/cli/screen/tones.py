@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from rich.style import Style
 
-from assent.cli.background import Ways
 from assent.cli.screen.look import Look
-from assent.cli.told import Tone
+from assent.telling.background import Ways
+from assent.telling.told import Tone
 
 
 def paint(look: Look) -> Callable[[Tone], Style]:

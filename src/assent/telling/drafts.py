@@ -10,15 +10,15 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from assent.cli.plain import as_json
-from assent.cli.run_words import cut, decided_words
-from assent.cli.told import Part, Told, Tone, told
 from assent.core.action import Json
 from assent.core.canonical import restore
 from assent.core.decision import Candidate
 from assent.core.request import Request, State
 from assent.core.text import span
 from assent.engine.chronicle import Drafts
+from assent.telling.plain import as_json
+from assent.telling.run_words import cut, decided_words
+from assent.telling.told import Part, Told, Tone, told
 
 _MOST_LINES, _MOST_CHARACTERS = 2_000, 100_000
 _FOLDED_LINES, _FOLDED_ITEMS = 30, 10

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from assent.cli.plain import as_json
-from assent.cli.run_words import TONES, clock, cut, scope_words, so_far, stands_at
-from assent.cli.steps import stepped
-from assent.cli.told import Part, Told, Tone, named, told
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.engine.chronicle import Branch
+from assent.telling.plain import as_json
+from assent.telling.run_words import TONES, clock, cut, scope_words, so_far, stands_at
+from assent.telling.steps import stepped
+from assent.telling.told import Part, Told, Tone, named, told
 
 _NEST = 4
 

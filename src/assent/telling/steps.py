@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from assent.cli.print import SHAPES
-from assent.cli.run_words import claimed_cost, clock, cut, decided_words, ended_words, gate_words, in_short
-from assent.cli.told import Told, Tone, told, tone_of
 from assent.core.request import Kind, Request
+from assent.telling.run_words import claimed_cost, clock, cut, decided_words, ended_words, gate_words, in_short
+from assent.telling.told import SHAPES, Told, Tone, told, tone_of
 
 
 def mark(request: Request) -> tuple[str, Tone]:

@@ -3,14 +3,14 @@
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from assent.cli.plain import as_json
-from assent.cli.told import Tone
 from assent.core.action import Json
 from assent.core.briefing import Briefing
 from assent.core.request import Kind, Request, Review, State
 from assent.core.run import Run, RunState
 from assent.core.text import shortened, span
 from assent.core.verdict import GateKind
+from assent.telling.plain import as_json
+from assent.telling.told import Tone
 
 LONGEST = 300
 """How much of a text is shown where it is one of many; `--full` shows all."""

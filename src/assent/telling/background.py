@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from assent.cli.drafts import chain_document, rounds
-from assent.cli.run_documents import run_document, step_document
-from assent.cli.run_words import cut, scope_words, so_far, stands_at
-from assent.cli.steps import recalled
-from assent.cli.timeline import claims, parent_words
-from assent.cli.told import Part, Told, Tone, named, told
 from assent.core.action import Json
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.engine.chronicle import Chronicle, Drafts
+from assent.telling.drafts import chain_document, rounds
+from assent.telling.run_documents import run_document, step_document
+from assent.telling.run_words import cut, scope_words, so_far, stands_at
+from assent.telling.steps import recalled
+from assent.telling.timeline import claims, parent_words
+from assent.telling.told import Part, Told, Tone, named, told
 
 CHECK_IN = "check-in"
 NO_DRAFTS = Drafts()
