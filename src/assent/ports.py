@@ -7,6 +7,7 @@ from typing import Protocol
 
 from assent.core.audit import Entry
 from assent.core.change import Change
+from assent.core.credential import Credential, CredentialKind
 from assent.core.grant import Grant
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
@@ -214,6 +215,20 @@ class Store(Protocol):
 
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
         """What waits of this agent's requests and what people were asked on its behalf since then; up to `most`."""
+        ...
+
+    async def credential(self, workspace: str, kind: CredentialKind, credential_id: str) -> Credential | None:
+        """The credential of this kind with this id, live or not."""
+        ...
+
+    async def credentials(
+        self, workspace: str, kind: CredentialKind, *, holder: str = "", after: str = "", limit: int = 100
+    ) -> tuple[Credential, ...]:
+        """A keyset page by id; of one holder, or of all."""
+        ...
+
+    async def forget_credentials(self, workspace: str, before: datetime) -> None:
+        """Sessions, links and replies that ended before that are gone."""
         ...
 
     async def policy(self, workspace: str) -> StoredPolicy | None:

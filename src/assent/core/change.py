@@ -6,6 +6,7 @@ from datetime import datetime
 from assent.core.action import Json
 from assent.core.audit import Entry
 from assent.core.copies import replace
+from assent.core.credential import Credential
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run
@@ -26,6 +27,7 @@ class Change:
     snapshot: str | None = None
     """The parked state of the run, as JSON; `None` leaves what is there."""
     switch: Switch | None = None
+    credentials: tuple[Credential, ...] = ()
 
     def also(self, *entries: Entry) -> "Change":
         """This change with more entries."""

@@ -19,12 +19,13 @@ import msgspec
 from assent.core.action import Action, Risk
 from assent.core.audit import Entry
 from assent.core.canonical import restore
+from assent.core.credential import Credential
 from assent.core.decision import Candidate
 from assent.core.grant import Grant
 from assent.core.request import OPEN, Ask, Executor, Option, Request, State
 from assent.core.run import Run, RunState
 from assent.core.switch import Switch
-from assent.errors import AssentError, Conflict, InvalidArguments, StoreError
+from assent.errors import AssentError, Conflict, InvalidArguments, StaleRequest, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ _CANDIDATE_AT = _MOVING.names.index("candidate")
 _GRANT = _Shape(Grant)
 _RUN = _Shape(Run)
 _SWITCH = _Shape(Switch)
+_CREDENTIAL = _Shape(Credential)
 _encode = msgspec.json.Encoder().encode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
@@ -356,6 +358,35 @@ def read_switch(text: str, key: str) -> Switch:
         raise _damaged("switch", key, error) from None
 
 
+def credential_columns(credential: Credential, when: When) -> Row:
+    """A credential as a row."""
+    return {
+        "workspace": credential.workspace,
+        "kind": credential.kind.value,
+        "id": column(credential.id),
+        "holder": column(credential.holder),
+        "version": credential.version,
+        "expires_at": when(credential.expires_at),
+        "body": _written(_CREDENTIAL.stand_in(credential)),
+    }
+
+
+def read_credential(text: str, key: str) -> Credential:
+    """The credential that `credential_columns` wrote."""
+    try:
+        return Credential(*_CREDENTIAL.read(text))
+    except _DAMAGE as error:
+        raise _damaged("credential", key, error) from None
+
+
+def stale_credential(credential: Credential) -> StaleRequest:
+    """Somebody else made or changed it a moment ago."""
+    return StaleRequest(
+        f"the {credential.kind} of {credential.holder} was changed by somebody else just now; look again",
+        request_id="", code="", state="",
+    )  # fmt: skip
+
+
 def since_id(at: datetime) -> str:
     """Below every id that was made at `at` or later: ids begin with their time."""
     stamp = f"{max(0, micros(at) // 1000):012x}"
@@ -378,4 +409,4 @@ def entry_columns(entry: Entry, when: When) -> Row:
 def notice_key(kind: str, subject: str) -> str:
     """Under which key a watcher hears of an entry's subject."""
     head = kind.partition(".")[0]
-    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch") else subject
+    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch", "identity") else subject

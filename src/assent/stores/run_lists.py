@@ -1,9 +1,10 @@
-"""What is read of runs, switches and agents, the same on every database."""
+"""What is read of runs, switches, agents and credentials, the same on every database."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from assent.core.credential import Credential, CredentialKind
 from assent.core.run import Run
 from assent.core.switch import Switch
 from assent.ports import Pressure, RunFilter
@@ -59,6 +60,20 @@ class RunReads:
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         found = await self._look(lambda fetch: fetch("switches", {"workspace": workspace}))
         return tuple(rows.read_switch(text, key) for text, key in found)
+
+    async def credential(self, workspace: str, kind: CredentialKind, credential_id: str) -> Credential | None:
+        values = {"workspace": workspace, "kind": kind.value, "id": rows.column(credential_id)}
+        found = await self._look(lambda fetch: fetch("credential", values))
+        return rows.read_credential(*found[0]) if found else None
+
+    async def credentials(
+        self, workspace: str, kind: CredentialKind, *, holder: str = "", after: str = "", limit: int = 100
+    ) -> tuple[Credential, ...]:
+        values = {"workspace": workspace, "kind": kind.value, "after": rows.column(after), "limit": limit}
+        name = "credentials_of" if holder else "credentials"
+        values |= {"holder": rows.column(holder)} if holder else {}
+        found = await self._look(lambda fetch: fetch(name, values))
+        return tuple(rows.read_credential(text, key) for text, key in found)
 
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
         values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}

@@ -4,6 +4,7 @@ A suite subclasses `StoreContract`, gives a fixture `place` (anything that says 
 methods of `StorePlace`. The parts live beside this file by subject: requests, the log, watching and lifetime.
 """
 
+from assent.testing.store_contract_credentials import Credentials
 from assent.testing.store_contract_lists import Lists
 from assent.testing.store_contract_log import Log
 from assent.testing.store_contract_place import StorePlace
@@ -15,5 +16,5 @@ from assent.testing.store_contract_use import Use
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Requests, Lists, Log, Use, Runs, Switches, StorePlace):
+class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Credentials, StorePlace):
     """All of it."""

@@ -142,6 +142,7 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     _put_grants(connection, attempt.workspace, change.grants)
     _put_run(connection, attempt.workspace, change)
     _put_switch(connection, change)
+    _put_credentials(connection, change)
     (((effect,), _),) = connection.execute(SQL["commit"], changes_text(write), prepare=True).fetchall()
     if not effect:
         raise stale(change.request)
@@ -204,6 +205,15 @@ def _put_switch(connection: Connection, change: Change) -> None:
         raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
     notice = {"notice": f"{switch.workspace} switch:set {switch.version}"}
     connection.execute(SQL["notify"], notice, prepare=True)
+
+
+def _put_credentials(connection: Connection, change: Change) -> None:
+    for credential in change.credentials:
+        name = "insert_credential" if credential.version == 1 else "update_credential"
+        if connection.execute(SQL[name], rows.credential_columns(credential, when), prepare=True).rowcount != 1:
+            raise rows.stale_credential(credential)
+        notice = {"notice": f"{credential.workspace} identity:set {credential.version}"}
+        connection.execute(SQL["notify"], notice, prepare=True)
 
 
 def _put_grants(connection: Connection, workspace: str, grants: Sequence[Grant]) -> None:

@@ -255,6 +255,10 @@ class PostgresStore(RunReads):
     async def checkpoints(self, workspace: str) -> tuple[Signed, ...]:
         return tuple(Signed(*row) for row in await self._fetch("checkpoints", {"workspace": workspace}))
 
+    async def forget_credentials(self, workspace: str, before: datetime) -> None:
+        values = {"workspace": workspace, "before": before}
+        await self._transaction(lambda connection: connection.execute(SQL["forget_credentials"], values))
+
     async def purge(self, workspace: str, ended_before: datetime, entry: Callable[[int, datetime], Entry]) -> int:
         values: dict[str, Any] = {"workspace": workspace, "before": ended_before, "limit": PURGED_AT_ONCE}
         values |= {"changed_at": LONG_AGO, "id": ""}

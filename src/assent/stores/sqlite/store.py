@@ -238,6 +238,10 @@ class SqliteStore(RunReads):
     async def checkpoints(self, workspace: str) -> tuple[Signed, ...]:
         return tuple(Signed(*row) for row in await self._all("checkpoints", {"workspace": workspace}))
 
+    async def forget_credentials(self, workspace: str, before: datetime) -> None:
+        values = {"workspace": workspace, "before": micros(before)}
+        await self._write(lambda transaction: transaction.execute("forget_credentials", values))
+
     async def purge(self, workspace: str, ended_before: datetime, entry: Callable[[int, datetime], Entry]) -> int:
         values: dict[str, Any] = {"workspace": workspace, "before": micros(ended_before), "limit": PURGED_AT_ONCE}
         values |= {"changed_at": -rows.NEVER, "id": ""}

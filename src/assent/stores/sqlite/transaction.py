@@ -9,6 +9,7 @@ import apsw
 
 from assent.core.audit import Entry
 from assent.core.change import Change
+from assent.core.credential import Credential
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run, RunState
@@ -99,6 +100,8 @@ class Transaction:
             self._put_run(change.run, new=change.new_run, snapshot=change.snapshot)
         if change.switch is not None:
             self._put_switch(change.switch)
+        for credential in change.credentials:
+            self._put_credential(credential)
         for row in entries:
             self.append_row(row)
 
@@ -217,6 +220,13 @@ class Transaction:
         if self.connection.changes() != 1:
             raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
         self.news[rows.notice_key("switch", switch.agent)] = switch.version
+
+    def _put_credential(self, credential: Credential) -> None:
+        name = "insert_credential" if credential.version == 1 else "update_credential"
+        self.execute(name, rows.credential_columns(credential, micros))
+        if self.connection.changes() != 1:
+            raise rows.stale_credential(credential)
+        self.news[rows.notice_key("identity", credential.holder)] = credential.version
 
     def _put_run(self, run: Run, *, new: bool, snapshot: str | None) -> None:
         row = rows.run_columns(run, micros)

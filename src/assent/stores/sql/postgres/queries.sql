@@ -313,3 +313,29 @@ SELECT (
         LIMIT %(most)s
     ) f
 );
+
+-- name: insert_credential
+INSERT INTO credentials (workspace, kind, id, holder, version, expires_at, body)
+VALUES (%(workspace)s, %(kind)s, %(id)s, %(holder)s, %(version)s, %(expires_at)s, %(body)s)
+ON CONFLICT DO NOTHING;
+
+-- name: update_credential
+UPDATE credentials SET version = %(version)s, expires_at = %(expires_at)s, body = %(body)s
+WHERE workspace = %(workspace)s AND kind = %(kind)s AND id = %(id)s AND holder = %(holder)s
+    AND version = %(version)s - 1;
+
+-- name: credential
+SELECT body, id FROM credentials WHERE workspace = %(workspace)s AND kind = %(kind)s AND id = %(id)s;
+
+-- name: credentials
+SELECT body, id FROM credentials WHERE workspace = %(workspace)s AND kind = %(kind)s AND id > %(after)s
+ORDER BY id LIMIT %(limit)s;
+
+-- name: credentials_of
+SELECT body, id FROM credentials WHERE workspace = %(workspace)s AND kind = %(kind)s AND holder = %(holder)s
+    AND id > %(after)s
+ORDER BY id LIMIT %(limit)s;
+
+-- name: forget_credentials
+DELETE FROM credentials WHERE workspace = %(workspace)s AND kind IN ('session', 'link', 'reply')
+    AND expires_at < %(before)s;

@@ -314,3 +314,29 @@ SELECT (
         LIMIT :most
     ) f
 );
+
+-- name: insert_credential
+INSERT INTO credentials (workspace, kind, id, holder, version, expires_at, body)
+VALUES (:workspace, :kind, :id, :holder, :version, :expires_at, :body)
+ON CONFLICT DO NOTHING;
+
+-- name: update_credential
+UPDATE credentials SET version = :version, expires_at = :expires_at, body = :body
+WHERE workspace = :workspace AND kind = :kind AND id = :id AND holder = :holder
+    AND version = :version - 1;
+
+-- name: credential
+SELECT body, id FROM credentials WHERE workspace = :workspace AND kind = :kind AND id = :id;
+
+-- name: credentials
+SELECT body, id FROM credentials WHERE workspace = :workspace AND kind = :kind AND id > :after
+ORDER BY id LIMIT :limit;
+
+-- name: credentials_of
+SELECT body, id FROM credentials WHERE workspace = :workspace AND kind = :kind AND holder = :holder
+    AND id > :after
+ORDER BY id LIMIT :limit;
+
+-- name: forget_credentials
+DELETE FROM credentials WHERE workspace = :workspace AND kind IN ('session', 'link', 'reply')
+    AND expires_at < :before;

@@ -1,0 +1,31 @@
+-- What proves who somebody is, as hashes; and replies that are kept for whoever asks again.
+-- Only the server's own login reads and writes it: neither role of roles.sql is given any right to it.
+CREATE TABLE credentials (
+    workspace text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    holder text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    expires_at timestamptz NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, kind, id)
+);
+
+CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
+CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'reply');
+
+CREATE TRIGGER credentials_agent_keeps_out BEFORE INSERT OR UPDATE ON credentials FOR EACH ROW
+    EXECUTE FUNCTION assent_agent_keeps_out();
+
+-- Nor does an agent's log say that anybody was given or lost a way in.
+CREATE FUNCTION assent_agent_proves_nothing() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF assent_is_agent() AND starts_with(NEW.kind, 'identity.') THEN
+        RAISE EXCEPTION 'an agent may not log %', NEW.kind USING ERRCODE = '42501';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER entries_agent_proves_nothing BEFORE INSERT ON entries FOR EACH ROW
+    EXECUTE FUNCTION assent_agent_proves_nothing();
