@@ -140,8 +140,12 @@ async def desk(settings: Settings) -> Desk:
     """A desk on an open store, with the active policy loaded."""
     store = store_for(settings)
     await store.open()
+    return await desk_at(settings, store, keys_for(settings))
+
+
+async def desk_at(settings: Settings, store: Store, keys: KeyRing) -> Desk:
+    """A desk in one workspace of a store that is open."""
     judgement = Judgement(store, settings.workspace)
     await judgement.refresh()
-    keys = keys_for(settings)
     inbox = Inbox(store, settings.workspace, judgement)
     return Desk(settings, store, keys, judgement, inbox, Notary(store, keys, settings.workspace))

@@ -166,6 +166,10 @@ class Store(Protocol):
         """A keyset page, most urgent first for pending ones (risk, then deadline), newest first otherwise."""
         ...
 
+    async def similar(self, workspace: str, agent: str, action: str, limit: int = 5) -> tuple[Request, ...]:
+        """What people last decided on the same action of this agent, newest first."""
+        ...
+
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
         """Requests whose `due_at` has passed by the database's clock, longest overdue first."""
         ...

@@ -30,6 +30,7 @@ class Place(NamedTuple):
 
 
 _DECIDE, _RUNS, _POLICY, _PROVE, _KEEP = "Decide", "Runs", "Set the rules", "Prove", "Look after it"
+_SERVE = "Serve"
 
 COMMANDS: dict[str, Place] = {
     "inbox": Place("assent.cli.screens", _DECIDE, "Decide on a full screen, with keys and live updates."),
@@ -49,6 +50,10 @@ COMMANDS: dict[str, Place] = {
     "stop": Place("assent.cli.switches", _RUNS, "End a run, or turn an agent, or everything, away."),
     "pause": Place("assent.cli.switches", _RUNS, "Hold a run, an agent, or everything."),
     "go": Place("assent.cli.switches", _RUNS, "Let what was paused or stopped go on."),
+    "serve": Place("assent.cli.serving", _SERVE, "The inbox in a browser, and the API for agents anywhere."),
+    "link": Place("assent.cli.serving", _SERVE, "A link that lets somebody into the inbox, once."),
+    "password": Place("assent.cli.serving", _SERVE, "Set somebody's password for the inbox."),
+    "token": Place("assent.cli.serving", _SERVE, "Tokens with which agents propose over HTTP: give, list, end."),
     "policy": Place("assent.cli.policy", _POLICY, "Check, apply, show and explain the policy."),
     "grants": Place("assent.cli.grants", _POLICY, "Standing permissions: list, give, revoke."),
     "log": Place("assent.cli.audit", _PROVE, "What happened, newest first, in words."),

@@ -12,6 +12,8 @@ from assent.core.verdict import Quorum
 
 EVERYTHING = "*"
 """The role and team of the only person there is, where no people are configured."""
+OPERATOR = "operator"
+"""The role that may change policy, people, tokens and grants, where people are configured and somebody holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,23 @@ def may_decide(
         return f"this waits for {' or '.join(reviewers)}, and {principal.name} is none of them"
     if principal.name in already_voted:
         return f"{principal.name} has already decided; another person is needed"
+    return None
+
+
+def may_change(policy: Policy, principal: Principal | None) -> str | None:
+    """Why `principal` may not change policy, people, tokens and grants, in a sentence; `None` if they may.
+
+    Where the policy names operators only they may, else everybody in it.
+    """
+    if principal is None or principal.kind != "person":
+        return "agents change nothing about who may do what"
+    if not policy.people:
+        return None
+    known = principal_named(policy, principal.name)
+    if known is None:
+        return f"{principal.name} is not among the people of the policy, so may not change it; ask one of them"
+    if any(OPERATOR in each.roles for each in policy.people) and OPERATOR not in known.roles:
+        return f"{known.name} does not have the role {OPERATOR}, which this policy reserves changes for"
     return None
 
 

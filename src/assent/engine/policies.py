@@ -3,15 +3,12 @@
 from datetime import datetime
 
 from assent.core.audit import Entry
-from assent.core.authority import Principal, resolve
+from assent.core.authority import Principal, may_change, resolve
 from assent.core.canonical import digest
 from assent.core.policy import Policy
 from assent.core.policy_file import load_policy
 from assent.errors import NotAllowed
 from assent.ports import Store, StoredPolicy
-
-OPERATOR = "operator"
-"""The role that may change policy and grants, where people are configured and somebody holds it."""
 
 
 async def apply_policy(
@@ -28,16 +25,13 @@ async def apply_policy(
 
 
 def may_operate(policy: Policy, os_user: str) -> Principal:
-    """The person who may change policy and grants: an operator where the policy names any, else anyone in it."""
+    """The person at this machine who may change policy and grants; else the error says why not."""
     person = resolve(policy, os_user)
     if person is None:
         raise NotAllowed(
             f"{os_user} is not among the people of the policy, so may not change it; ask one of them", principal=os_user
         )
-    named = any(OPERATOR in each.roles for each in policy.people)
-    if named and OPERATOR not in person.roles:
-        raise NotAllowed(
-            f"{person.name} does not have the role {OPERATOR}, which this policy reserves changes for",
-            principal=person.name,
-        )
+    reason = may_change(policy, person)
+    if reason is not None:
+        raise NotAllowed(reason, principal=person.name)
     return person

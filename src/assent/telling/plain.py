@@ -37,3 +37,8 @@ def _plain(value: Any) -> Json:
             return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr}
         case _:
             raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def plain_json(value: Json) -> Json:
+    """`value` with nothing in it but what JSON has."""
+    return json.loads(json.dumps(value, default=_plain))

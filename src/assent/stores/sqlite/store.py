@@ -148,6 +148,10 @@ class SqliteStore(RunReads):
         found = await self._requests("by_step", values)
         return found[0] if found else None
 
+    async def similar(self, workspace: str, agent: str, action: str, limit: int = 5) -> tuple[Request, ...]:
+        names = {"agent": rows.column(agent), "action": rows.column(action)}
+        return await self._requests("similar", {"workspace": workspace, **names, "limit": limit})
+
     async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
         query = listing(workspace, wanted, after, limit, DIALECT)
         page: Page = await self._read(lambda connection: query.page(fetch(connection, query.sql, query.values)))

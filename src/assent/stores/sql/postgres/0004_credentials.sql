@@ -29,3 +29,6 @@ $$;
 
 CREATE TRIGGER entries_agent_proves_nothing BEFORE INSERT ON entries FOR EACH ROW
     EXECUTE FUNCTION assent_agent_proves_nothing();
+
+-- What people decided before, for the same agent and action.
+CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');

@@ -339,3 +339,10 @@ ORDER BY id LIMIT %(limit)s;
 -- name: forget_credentials
 DELETE FROM credentials WHERE workspace = %(workspace)s AND kind IN ('session', 'link', 'reply')
     AND expires_at < %(before)s;
+
+-- name: similar
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.agent = %(agent)s AND r.action = %(action)s
+    AND r.word IN ('approve', 'deny', 'modify', 'choose', 'revise')
+ORDER BY r.id DESC LIMIT %(limit)s;

@@ -12,3 +12,6 @@ CREATE TABLE credentials (
 
 CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
 CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'reply');
+
+-- What people decided before, for the same agent and action.
+CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');

@@ -340,3 +340,10 @@ ORDER BY id LIMIT :limit;
 -- name: forget_credentials
 DELETE FROM credentials WHERE workspace = :workspace AND kind IN ('session', 'link', 'reply')
     AND expires_at < :before;
+
+-- name: similar
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.seq = r.seq
+WHERE r.workspace = :workspace AND r.agent = :agent AND r.action = :action
+    AND r.word IN ('approve', 'deny', 'modify', 'choose', 'revise')
+ORDER BY r.id DESC LIMIT :limit;

@@ -1,0 +1,9 @@
+"""The API: for people who decide, for agents that ask, and for operations."""
+
+from fastapi import APIRouter
+
+from assent.server.api import operations, requests
+
+router = APIRouter()
+router.include_router(operations.router)
+router.include_router(requests.router)

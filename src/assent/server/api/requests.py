@@ -1,0 +1,120 @@
+"""For people: what waits, what it is, and what they say about it."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from assent.core.action import Risk
+from assent.core.briefing import brief
+from assent.core.request import State
+from assent.ports import Filter
+from assent.server.deciding import Said, decide
+from assent.server.visitors import Person, Somebody, premises_of
+from assent.telling.background import background, background_document
+from assent.telling.card_document import document
+from assent.telling.plain import plain_json
+
+router = APIRouter(prefix="/api/v1", tags=["requests"])
+
+Limit = Annotated[int, Query(ge=1, le=200, description="How many at once.")]
+After = Annotated[str, Query(max_length=200, description="Where the page before ended (`next`).")]
+_HEARTBEAT = 15.0
+
+
+class Decision(BaseModel):
+    """What a person says about a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    word: Literal["approve", "deny", "modify", "choose", "answer", "revise"]
+    seen_digest: str = Field(default="", max_length=200, description="The digest of the card that was shown.")
+    confirm: str = Field(default="", max_length=2_000, description="What a critical action wants typed.")
+    note: str = Field(default="", max_length=10_000)
+    reason: str = Field(default="", max_length=10_000, description="For deny: what the agent is told.")
+    stop: bool = Field(default=False, description="For deny: the whole run ends.")
+    instructions: str = Field(default="", max_length=10_000, description="For revise.")
+    args: dict[str, Any] | None = Field(default=None, description="For modify: all arguments, as they shall be.")
+    option: int | None = Field(default=None, ge=1, description="For choose: as numbered on the card, from 1.")
+    answer: Any = Field(default=None, description="For answer.")
+
+
+@router.get("/requests", summary="What waits, most urgent first")
+async def requests(
+    visitor: Person,
+    state: Annotated[list[State] | None, Query(description="Other states than pending.")] = None,
+    agent: Annotated[str, Query(max_length=200)] = "",
+    action: Annotated[str, Query(max_length=200)] = "",
+    risk: Risk | None = None,
+    run: Annotated[str, Query(max_length=200)] = "",
+    text: Annotated[str, Query(max_length=200, description="In the title or the action's name.")] = "",
+    review: Annotated[bool, Query(description="What ran and waits for review.")] = False,
+    after: After = "",
+    limit: Limit = 50,
+) -> dict[str, Any]:
+    """Cards, most urgent first for what waits and newest first otherwise. `next` is where the next page begins."""
+    states = tuple(state) if state else () if review else (State.PENDING,)
+    wanted = Filter(
+        states, agent=agent, action=action, risk=str(risk) if risk else "", run=run, text=text, review_open=review
+    )
+    desk = visitor.room.desk
+    page = await desk.inbox.page(wanted, after=after, limit=limit)
+    now = await desk.store.now()
+    cards = [plain_json(document(brief(each, now))) for each in page.requests]
+    return {"mode": str(desk.judgement.policy.mode), "requests": cards, "next": page.next}
+
+
+@router.get("/requests/{request_id}", summary="One card, whole")
+async def request(visitor: Person, request_id: str) -> dict[str, Any]:
+    """By its code, its id, or the start of either; with its run, its drafts, and whether you may decide it."""
+    room = visitor.room
+    found = await room.desk.inbox.find(request_id)
+    card = brief(found, await room.desk.store.now())
+    why_not = room.desk.inbox.may_decide(visitor.principal, found) or ""
+    about = background_document(await background(room.chronicle, found))
+    made: dict[str, Any] = plain_json({"request": document(card), "background": about})
+    return {**made, "you": visitor.principal.name, "why_not": why_not, "version": found.version}
+
+
+@router.post("/requests/{request_id}/decision", summary="Decide it")
+async def decided(visitor: Person, request_id: str, said: Decision, http: Request) -> dict[str, Any]:
+    """Approve, deny, modify, choose, answer or send back. The first decision wins; later ones get a 409 that says who.
+
+    `seen_digest` stands for what was shown: where the request is another by now, nothing is decided (409).
+    """
+    room = visitor.room
+    found = await room.desk.inbox.find(request_id)
+    option = said.option - 1 if said.option is not None else None
+    fields = said.model_dump(exclude={"option"})
+    after = await decide(visitor, found, Said(**fields, option=option))
+    http.app.state.meters.decisions.labels(said.word).inc()
+    card = document(brief(after, await room.desk.store.now()))
+    made: dict[str, Any] = plain_json({"did": said.word, "request": card})
+    return made
+
+
+@router.get("/events", summary="What changes, as it changes", response_class=StreamingResponse)
+async def events(visitor: Somebody, http: Request) -> StreamingResponse:
+    """Server-sent events. `look` comes first and whenever something may have been missed: read again what you show.
+
+    People hear of everything in their workspace, agents of their own requests.
+    """
+    events = premises_of(http).events
+    agent = visitor.principal.name if visitor.principal.kind == "agent" else ""
+    listener = events.listen(visitor.room.name, agent)
+
+    async def stream() -> AsyncIterator[str]:
+        try:
+            yield "retry: 1000\n\n"
+            async for found in listener.events(_HEARTBEAT):
+                if not found:
+                    yield ": still here\n\n"
+                for event in found:
+                    yield f"data: {json.dumps(event.document())}\n\n"
+        finally:
+            events.leave(listener)
+
+    return StreamingResponse(stream(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})

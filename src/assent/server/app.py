@@ -1,0 +1,73 @@
+"""The application: the API, the pages, and what surrounds them."""
+
+import logging
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from assent.errors import AssentError
+from assent.server import problems
+from assent.server.api import router as api
+from assent.server.pages import router as pages
+from assent.server.pages.frame import error_page
+from assent.server.premises import Premises
+from assent.server.wire import Meters, Wire
+
+log = logging.getLogger("assent.server")
+
+HERE = Path(__file__).parent
+
+
+def create_app(premises: Premises, *, hosts: Collection[str] = ()) -> FastAPI:
+    """The application on these premises. `hosts` are the names it goes by; others are turned away."""
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        await premises.open()
+        try:
+            yield
+        finally:
+            await premises.close()
+
+    meters = Meters()
+    app = FastAPI(
+        title="Assent",
+        summary="The human checkpoint for AI agents",
+        version="1",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    app.state.premises, app.state.meters = premises, meters
+    for kind in (AssentError, problems.Problem, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _told)
+    app.add_exception_handler(Exception, _unexpected)
+    app.include_router(api)
+    app.include_router(pages)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app.add_middleware(Wire, hosts=hosts, meters=meters)
+    return app
+
+
+async def _told(request: Request, problem: Exception) -> Response:
+    """The problem, as a page for people and as a document for programs."""
+    if wants_page(request):
+        return await error_page(request, problem)
+    return problems.answer(request, problem)
+
+
+async def _unexpected(request: Request, problem: Exception) -> Response:
+    log.error("unexpected error at %s", request.scope.get("route"), exc_info=problem)
+    return await _told(request, problem)
+
+
+def wants_page(request: Request) -> bool:
+    """Somebody looks at it in a browser."""
+    return not request.url.path.startswith("/api/") and "text/html" in request.headers.get("accept", "")

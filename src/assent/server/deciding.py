@@ -1,0 +1,65 @@
+"""A decision from a page or from the API: one way for both, with what is critical asked for once more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assent.core.action import Json
+from assent.core.request import Request, State
+from assent.core.verdict import GateKind
+from assent.errors import InvalidDecision
+from assent.server.problems import Problem
+from assent.server.visitors import Visitor
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person said about a request, and what they had before them."""
+
+    word: str
+    seen_digest: str = ""
+    confirm: str = ""
+    note: str = ""
+    reason: str = ""
+    stop: bool = False
+    instructions: str = ""
+    args: Mapping[str, Json] | None = None
+    option: int | None = None
+    """From 0."""
+    answer: Json = None
+
+
+async def decide(visitor: Visitor, request: Request, said: Said) -> Request:
+    """The decision is committed, or the error says why not."""
+    inbox, by = visitor.room.desk.inbox, visitor.principal
+    shown = {"seen_digest": said.seen_digest, "confirm": said.confirm, "surface": visitor.surface}
+    if request.state is State.PENDING and not said.seen_digest and said.word != "deny":
+        raise InvalidDecision("say what was shown: seen_digest is the digest of the card that was decided on")
+    await _proved(visitor, request, said)
+    match said.word:
+        case "approve":
+            return await inbox.approve(by, request.id, note=said.note, **shown)
+        case "deny":
+            return await inbox.deny(by, request.id, said.reason, stop=said.stop, **shown)
+        case "revise":
+            return await inbox.revise(by, request.id, said.instructions, **shown)
+        case "modify" if said.args is not None:
+            return await inbox.modify(by, request.id, said.args, note=said.note, **shown)
+        case "choose" if said.option is not None:
+            return await inbox.choose(by, request.id, said.option, note=said.note, **shown)
+        case "answer":
+            return await inbox.answer(by, request.id, said.answer, note=said.note, **shown)
+        case word:
+            raise InvalidDecision(f"{word} needs more: modify takes args, choose takes an option")
+
+
+async def _proved(visitor: Visitor, request: Request, said: Said) -> None:
+    """Who lets something critical pass has just proved who they are, where they have anything to prove it with."""
+    if said.word not in ("approve", "modify", "choose") or request.state is not State.PENDING:
+        return
+    if request.candidate.verdict.gate is not GateKind.MANUAL or visitor.session is None:
+        return
+    room = visitor.room
+    if visitor.is_fresh(await room.desk.store.now()):
+        return
+    if visitor.session.how != "link" or await room.identities.has_password(visitor.principal.name):
+        raise Problem(403, "this is critical: prove once more who you are, then decide", {"step_up": "/prove"})

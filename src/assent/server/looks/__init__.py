@@ -1,0 +1,1 @@
+"""What pages show, as data that templates only have to draw."""

@@ -1,0 +1,96 @@
+"""What every page has: the templates, who looks at it, and how errors are told."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from assent.core.text import visible
+from assent.errors import AssentError
+from assent.server import problems
+from assent.server.looks.card import tone_class
+from assent.server.problems import Problem
+from assent.server.visitors import Visitor, anybody, person
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+
+
+@cache
+def templates() -> Environment:
+    """The templates; everything that goes into them is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        enable_async=False,
+    )
+    made.filters["line"] = lambda text: visible(str(text), lines=False)
+    made.filters["lines"] = lambda text: visible(str(text))
+    made.filters["tone"] = tone_class
+    made.filters["count"] = lambda number: f"{number:,}"
+    made.filters["few"] = lambda number: "99+" if number > 99 else str(number)
+    return made
+
+
+async def page(
+    request: Request, template: str, visitor: Visitor | None, /, *, status: int = 200, **values: Any
+) -> HTMLResponse:
+    """The page of this name, for this visitor."""
+    switches = visitor.room.desk.judgement.switches if visitor is not None else ()
+    held = [each for each in switches if each.is_held]
+    policy = visitor.room.desk.judgement.policy if visitor is not None else None
+    common = {
+        "visitor": visitor,
+        "csrf": visitor.csrf if visitor is not None else "",
+        "held": held,
+        "observes": policy is not None and str(policy.mode) == "observe",
+        "path": request.url.path,
+        "waiting": None,
+    }
+    text = templates().get_template(f"{template}.html").render(**{**common, **values})
+    return HTMLResponse(text, status)
+
+
+async def person_or_door(request: Request) -> Visitor | Response:
+    """Who looks at the page; or the way to the door, and back here afterwards."""
+    try:
+        return await person(request)
+    except Problem as problem:
+        if problem.status != 401 or request.method != "GET":
+            raise
+        back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(back)}", 303)
+
+
+def local_path(path: str) -> str:
+    """`path` if it leads somewhere here, else the front page: no link of ours leads away."""
+    parts = urlsplit(path)
+    inside = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc
+    return path if inside and "\\" not in path and path.isprintable() else "/"
+
+
+async def error_page(request: Request, problem: Exception) -> Response:
+    """What went wrong and what to do about it, on a page."""
+    what = problems.situation_of(problem)
+    visitor = None
+    if what.status < 500:
+        try:
+            visitor = await anybody(request)
+        except (Problem, AssentError):
+            visitor = None
+    if visitor is not None and visitor.principal.kind != "person":
+        visitor = None
+    if what.status == 401 and request.method == "GET":
+        return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
+    more = problem.more if isinstance(problem, Problem) else {}
+    code = getattr(problem, "code", "")
+    return await page(
+        request, "problem", visitor, status=what.status,
+        title=what.title, detail=problems.detail_of(problem), code=code, step_up=more.get("step_up", ""),
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""What one server process holds: an open store, a desk for each workspace, and the news for whoever listens."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from assent.assemble import Desk, desk_at
+from assent.engine.chronicle import Chronicle
+from assent.engine.gate import Gate
+from assent.engine.identity import Identities
+from assent.engine.oversight import Oversight
+from assent.errors import AssentError
+from assent.keys import KeyRing
+from assent.ports import Store
+from assent.server.events import Events
+from assent.settings import Settings
+
+log = logging.getLogger("assent.server")
+
+FORGET_EVERY = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One workspace of this server."""
+
+    desk: Desk
+    identities: Identities
+    oversight: Oversight
+    chronicle: Chronicle
+
+    @property
+    def name(self) -> str:
+        return self.desk.settings.workspace
+
+
+class Premises:
+    """Rooms are opened when first used and hear of every change of their policy."""
+
+    def __init__(self, settings: Settings, store: Store, keys: KeyRing, gate: Gate | None = None) -> None:
+        self.settings, self.store, self.keys = settings, store, keys
+        self.gate = gate
+        """Where agents propose; only with one are there answers to them."""
+        self.events = Events(store)
+        self.hashing = asyncio.Semaphore(2)
+        """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
+        self._rooms: dict[str, Room] = {}
+        self._opening = asyncio.Lock()
+        self._leave: Callable[[], None] | None = None
+        self._chores: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Ready to serve."""
+        await self.store.open()
+        self._leave = self.events.start(self._heard)
+        self._do(self._forget_now_and_then())
+
+    async def close(self) -> None:
+        """Whoever listens is let go, and nothing more is heard."""
+        self.events.close()
+        if self._leave is not None:
+            self._leave()
+        for chore in tuple(self._chores):
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+
+    async def room(self, workspace: str) -> Room:
+        """The room of a workspace, its policy loaded."""
+        found = self._rooms.get(workspace)
+        if found is None:
+            async with self._opening:
+                found = self._rooms.get(workspace) or await self._opened(workspace)
+                self._rooms[workspace] = found
+        return found
+
+    async def _opened(self, workspace: str) -> Room:
+        desk = await desk_at(replace(self.settings, workspace=workspace), self.store, self.keys)
+        return Room(
+            desk, Identities(self.store, workspace), Oversight(self.store, workspace), Chronicle(self.store, workspace)
+        )
+
+    def _heard(self, changed: Mapping[str, int] | None) -> None:
+        if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
+            for room in tuple(self._rooms.values()):
+                self._do(_refreshed(room))
+
+    def _do(self, work: Awaitable[None]) -> None:
+        chore = asyncio.ensure_future(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+    async def _forget_now_and_then(self) -> None:
+        while True:
+            with suppress(AssentError):
+                before = await self.store.now() - timedelta(days=1)
+                for workspace in {self.settings.workspace, *self._rooms}:
+                    await self.store.forget_credentials(workspace, before)
+            await asyncio.sleep(FORGET_EVERY)
+
+
+async def _refreshed(room: Room) -> None:
+    try:
+        await room.desk.judgement.refresh()
+    except AssentError as problem:
+        log.warning("the policy of %s could not be read; the one before holds: %s", room.name, problem)

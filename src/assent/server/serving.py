@@ -1,0 +1,160 @@
+"""One server process: where it listens, by which names it goes, and an orderly end."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from assent.assemble import keys_for
+from assent.assemble import open as open_gate
+from assent.core.authority import Principal, resolve
+from assent.engine.gate import os_user
+from assent.engine.identity import Identities
+from assent.errors import SettingsError
+from assent.server.app import create_app
+from assent.server.premises import Premises
+from assent.settings import Settings
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_GRACE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where it listens, and by which address people reach it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8750
+    url: str = ""
+    """As people type it, where that is another: behind a proxy."""
+
+    @property
+    def public(self) -> str:
+        if self.url:
+            return self.url.rstrip("/")
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every Host header that means this server; others are turned away, whatever they resolve to."""
+        found = {urlsplit(self.public).netloc.lower()}
+        if self.host in _LOOPBACK:
+            found |= {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        return frozenset(found)
+
+
+def checked(address: Address) -> Address:
+    """The address, if cookies can be safe there."""
+    parts = urlsplit(address.url) if address.url else None
+    if parts is not None and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/")):
+        raise SettingsError("--url is how people reach the server, such as https://assent.example.com")
+    if address.host not in _LOOPBACK and not (parts is not None and parts.scheme == "https"):
+        raise SettingsError(
+            f"listening on {address.host} shows passwords and cookies to the network: put a proxy with https before it "
+            "and say so with --url https://…, or listen on 127.0.0.1"
+        )
+    return address
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A server that answers."""
+
+    url: str
+    premises: Premises
+    stop: Callable[[], None]
+
+    async def link(self) -> str:
+        """A one-time way in for whoever sits at this machine."""
+        desk = (await self.premises.room(self.premises.settings.workspace)).desk
+        user = os_user()
+        person = resolve(desk.judgement.policy, user) or Principal(user)
+        secret = await Identities(self.premises.store, desk.settings.workspace).link(person, person.name)
+        return f"{self.url}/enter?link={secret}"
+
+
+@asynccontextmanager
+async def standing(settings: Settings, address: Address, *, works: bool = True) -> AsyncIterator[Standing]:
+    """The server answers inside; with `works`, deadlines and resumptions are looked after in the same process."""
+    checked(address)
+    gate = open_gate(settings.database, policy=settings.policy or None, workspace=settings.workspace)
+    listening = _bound(address)
+    port = int(listening.getsockname()[1])
+    address = Address(address.host, port, address.url)
+    premises = Premises(settings, gate.store, keys_for(settings), gate)
+    app = create_app(premises, hosts=address.names)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE, ws="none",
+        proxy_headers=bool(address.url), forwarded_allow_ips="127.0.0.1,::1", server_header=False, date_header=True,
+    )  # fmt: skip
+    server = _Server(config)
+    async with AsyncExitStack() as open_things:
+        open_things.push_async_callback(gate.close)
+        if works:
+            await open_things.enter_async_context(gate.worker())
+        serving = asyncio.create_task(server.serve([listening]))
+
+        def stop() -> None:
+            premises.events.close()  # streams would hold it up for as long as somebody looks
+            server.should_exit = True
+
+        try:
+            up = asyncio.create_task(server.up.wait())
+            await asyncio.wait({up, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if not server.up.is_set():
+                up.cancel()
+                await serving
+                raise SettingsError("the server could not start; the lines above say why")
+            yield Standing(address.public, premises, stop)
+        finally:
+            stop()
+            await serving
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers, and leaves signals to whoever started it."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.up.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((address.host, address.port))
+    except OSError as problem:
+        made.close()
+        raise SettingsError(
+            f"{address.host}:{address.port} cannot be listened on: {problem.strerror}; choose another with --port"
+        ) from None
+    made.listen(512)
+    made.setblocking(False)
+    return made
+
+
+def log_to(stream: TextIO) -> None:
+    """Lines without payloads on this stream."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
+    for name in ("assent", "uvicorn.error"):
+        logging.getLogger(name).addHandler(handler)
+    logging.getLogger("assent").setLevel(logging.INFO)

@@ -1,0 +1,236 @@
+// The inbox, live: the list keeps its places, cards come without loading a page, and decisions are told at once.
+import { csrf, fetched, placed, toast, told } from "./page.js";
+
+const at = () => location.pathname + location.search;
+const card = () => document.getElementById("card");
+const isInbox = () => document.body.classList.contains("inbox");
+let latest = 0;
+
+async function visit(url, { push = true, regions = ["list", "card", "beside"] } = {}) {
+  const mine = ++latest;
+  const { answer, page } = await fetched(url);
+  if (mine !== latest) return;
+  if (!page.getElementById("card")) return void location.assign(url);
+  if (push) history.pushState(null, "", answer.url);
+  document.body.className = page.body.className;
+  placed(page, regions);
+  seen();
+}
+
+/** A soft window begins when somebody who may decide has it on the screen. */
+const shownOnce = new Set();
+function seen() {
+  const shown = card();
+  const key = `${shown?.dataset.code}:${shown?.dataset.version}`;
+  if (!shown?.classList.contains("pending") || shownOnce.has(key) || document.hidden) return;
+  if (document.body.classList.contains("at-list") && matchMedia("(max-width: 720px)").matches) return;
+  shownOnce.add(key);
+  fetch(`/r/${shown.dataset.code}/seen`, { method: "POST", headers: { "x-assent-csrf": csrf() } }).catch(() => {});
+}
+
+/** What is folded has to be opened before it is approved. */
+function unread() {
+  const left = document.querySelectorAll("#card .args [data-must-open]:not([open]):not([data-opened])").length;
+  for (const button of document.querySelectorAll("#card [data-needs-open]")) button.disabled = left > 0;
+  const note = document.getElementById("unread");
+  if (note) note.hidden = left === 0;
+}
+
+function opened(event) {
+  if (event.target.matches?.("[data-must-open]") && event.target.open) event.target.dataset.opened = "";
+  unread();
+}
+
+/** Approving something critical takes a moment longer than a slip of the hand. */
+function guarded() {
+  for (const form of document.querySelectorAll("form[data-phrase]")) {
+    const button = form.querySelector("[data-wait]");
+    if (!button || form.dataset.ready) continue;
+    form.dataset.ready = "yes";
+    const from = Date.now() + Number(button.dataset.wait) * 1000;
+    const words = button.textContent;
+    const typed = form.querySelector('[name="confirm"]');
+    const check = () => {
+      const left = Math.ceil((from - Date.now()) / 1000);
+      const folded = document.querySelectorAll("#card .args [data-must-open]:not([open]):not([data-opened])").length > 0;
+      button.disabled = left > 0 || folded || typed.value.trim() !== form.dataset.phrase;
+      button.textContent = left > 0 ? `${words} in ${left} s` : words;
+      if (left > 0) setTimeout(check, 200);
+    };
+    typed.addEventListener("input", check);
+    document.addEventListener("toggle", check, true);
+    check();
+  }
+}
+
+async function decided(form, button) {
+  const fields = new FormData(form, button);
+  const word = fields.get("word");
+  const before = card();
+  for (const each of document.querySelectorAll("#card button")) each.disabled = true;
+  let answer;
+  try {
+    answer = await fetch(form.action, {
+      method: "POST", body: new URLSearchParams(fields), headers: { accept: "application/json" }, credentials: "same-origin",
+    });
+  } catch {
+    toast("The server could not be reached. Nothing was decided here; try again.");
+    return visit(at(), { push: false, regions: ["card"] });
+  }
+  const said = await answer.json().catch(() => ({}));
+  if (answer.status === 403 && said.step_up) return void location.assign(`${said.step_up}?next=/r/${before.dataset.code}`);
+  if (!answer.ok) {
+    toast(said.detail || "That did not work.");
+    await visit(`/r/${before.dataset.code}${location.search}`, { push: false, regions: ["list", "card", "beside"] });
+    return;
+  }
+  const code = said.code;
+  toast(`${said.state}: ${code}`, { href: `/r/${code}`, text: "see it" });
+  await next(before.dataset.id);
+}
+
+/** After a decision comes the next one that waits. */
+async function next(id) {
+  const item = document.querySelector(`#queue .item[data-id="${CSS.escape(id)}"]`);
+  const after = [...document.querySelectorAll("#queue .item:not(.over)")].filter((each) => each !== item);
+  const below = item ? after.find((each) => item.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING) : null;
+  const chosen = below ?? after[0];
+  if (chosen && !matchMedia("(max-width: 720px)").matches) return visit(chosen.querySelector("a").href);
+  return visit(`/${location.search}`);
+}
+
+/** Live: what is shown changes in place, what is new comes to the end, and nothing moves under the hand. */
+let waiting = new Map();
+let scheduled;
+function heard(event) {
+  const found = event.detail;
+  if (!isInbox()) return;
+  if (found.about === "request") waiting.set(found.id, found);
+  else if (found.about !== "look" && found.about !== "switch" && found.about !== "policy") return;
+  else waiting.set("look", found);
+  clearTimeout(scheduled);
+  scheduled = setTimeout(refresh, 60);
+}
+
+async function refresh() {
+  const news = waiting;
+  waiting = new Map();
+  const shown = card();
+  const about = news.get(shown?.dataset.id);
+  let { page } = await fetched(at()).catch(() => ({}));
+  if (!page) return;
+  merged(page);
+  const now = page.getElementById("card");
+  if (!shown || !now) return;
+  const same = now.dataset.id === shown.dataset.id && now.dataset.version === shown.dataset.version;
+  if (same) return;
+  if (!shown.dataset.id) return placed(page, ["card", "beside"]);
+  if (now.dataset.id !== shown.dataset.id && !news.has("look") && !about) return;
+  if (now.dataset.id !== shown.dataset.id) {
+    const code = shown.dataset.code;
+    ({ page } = await fetched(`/r/${code}${location.search}`));
+  }
+  const later = page.getElementById("card");
+  if (!later || later.dataset.version === shown.dataset.version) return;
+  if (later.dataset.state !== "pending" && shown.dataset.state === "pending")
+    toast(about?.by ? `${about.by} decided ${shown.dataset.code}: ${later.dataset.state}` : `${shown.dataset.code} is ${later.dataset.state} now`);
+  const half = [...shown.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value && field.value !== field.defaultValue);
+  if (half && later.dataset.state === "pending") return toast(`${shown.dataset.code} changed while you typed; it is shown anew when you send`);
+  placed(page, ["card", "beside"]);
+}
+
+function merged(page) {
+  const here = document.getElementById("queue");
+  const there = page.getElementById("queue");
+  if (!here || !there) return;
+  if (page.body.dataset.waiting !== undefined) told(Number(page.body.dataset.waiting));
+  if (!here.children.length) return placed(page, ["list"]);
+  const known = new Map([...here.children].map((item) => [item.dataset.id, item]));
+  let fresh = 0;
+  for (const item of there.children) {
+    const old = known.get(item.dataset.id);
+    if (!old) {
+      const made = document.importNode(item, true);
+      made.classList.add("new");
+      made.removeAttribute("aria-current");
+      here.append(made);
+      fresh += 1;
+    } else if (old.dataset.version !== item.dataset.version) {
+      const made = document.importNode(item, true);
+      if (old.hasAttribute("aria-current")) made.setAttribute("aria-current", "true");
+      else made.removeAttribute("aria-current");
+      old.replaceWith(made);
+    }
+    known.delete(item.dataset.id);
+  }
+  for (const gone of known.values()) {
+    gone.classList.add("over");
+    const due = gone.querySelector(".due");
+    if (due) {
+      due.textContent = "decided";
+      due.removeAttribute("data-until");
+    }
+  }
+  const news = document.getElementById("news");
+  const all = here.querySelectorAll(".new").length;
+  if (news && all && fresh) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = `${all} new at the end; sort in (.)`;
+    button.addEventListener("click", sorted);
+    news.replaceChildren(button);
+    notify(there);
+  }
+}
+
+function sorted() {
+  visit(at(), { push: false, regions: ["list"] });
+}
+
+/** Only where somebody asked for it, and never with what an agent wrote. */
+function notify() {
+  if (document.hidden && window.Notification?.permission === "granted" && localStorage.getItem("assent-notify") === "yes")
+    new Notification("Assent", { body: "An agent waits for a decision.", tag: "assent" });
+}
+
+function sift(event) {
+  if (!event.target.matches?.(".sift")) return;
+  const wanted = event.target.value.toLowerCase();
+  for (const item of event.target.parentElement.querySelectorAll("li")) item.hidden = !item.textContent.toLowerCase().includes(wanted);
+}
+
+export function startInbox() {
+  document.addEventListener("input", sift);
+  document.addEventListener("toggle", opened, true);
+  document.addEventListener("assent:placed", () => { unread(); guarded(); });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-open-all]")) {
+      for (const fold of document.querySelectorAll("#card .args [data-must-open]")) fold.open = true;
+    }
+  });
+  unread();
+  guarded();
+  if (!isInbox()) return;
+  seen();
+  document.addEventListener("visibilitychange", seen);
+  document.addEventListener("assent:event", heard);
+  document.addEventListener("assent:sort", sorted);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("#queue a, .tabs a, a.back, .steps a, a[data-next], #toast a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    const stays = link.closest("#queue");
+    if (stays) {
+      for (const item of document.querySelectorAll("#queue [aria-current]")) item.removeAttribute("aria-current");
+      link.closest(".item").setAttribute("aria-current", "true");
+    }
+    visit(link.href, { regions: stays ? ["card", "beside"] : undefined });
+  });
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.dataset.decides === undefined) return;
+    event.preventDefault();
+    decided(form, event.submitter);
+  });
+  addEventListener("popstate", () => visit(at(), { push: false }));
+}

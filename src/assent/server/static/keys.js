@@ -1,0 +1,69 @@
+// Everything by keyboard. A key presses what is already on the page, so that it never does more than a click would.
+const here = (selector) => document.querySelector(selector);
+
+function typing(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+    && !["checkbox", "radio", "button", "submit"].includes(target.type);
+}
+
+function moved(step) {
+  const items = [...document.querySelectorAll("#queue .item")];
+  if (!items.length) return;
+  const at = items.findIndex((item) => item.hasAttribute("aria-current"));
+  const next = items[Math.min(items.length - 1, Math.max(0, at + step))];
+  next.querySelector("a").click();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function act(name) {
+  const box = here(`#decide .act[data-act="${name}"]`);
+  if (!box) return false;
+  for (const other of document.querySelectorAll("#decide .act[open]")) if (other !== box) other.open = false;
+  box.open = true;
+  const field = box.querySelector("input:not([type=hidden]):not([type=radio]):not([disabled]), textarea, button");
+  field?.focus();
+  box.scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+function press(key) {
+  const button = here(`#card [data-key="${CSS.escape(key)}"]`);
+  if (!button) return false;
+  button.click();
+  return true;
+}
+
+const KEYS = {
+  j: () => moved(1),
+  k: () => moved(-1),
+  a: () => press("a") || act("approve") || act("answer"),
+  d: () => act("deny"),
+  m: () => act("modify"),
+  r: () => act("revise"),
+  g: () => act("grant"),
+  u: () => press("u") || here("#toast a")?.click(),
+  o: () => here("[data-open-all]")?.click(),
+  "/": () => here("#search")?.focus(),
+  ".": () => document.dispatchEvent(new CustomEvent("assent:sort")),
+  "?": () => here("#help")?.showModal(),
+};
+
+export function startKeys() {
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
+    if (event.key === "Escape") {
+      const open = here("#decide .act[open]:not([data-act=answer])");
+      if (typing(event.target)) event.target.blur();
+      if (open) {
+        open.open = false;
+        open.querySelector("summary")?.focus();
+      } else if (document.body.classList.contains("at-card") && matchMedia("(max-width: 720px)").matches) here(".back")?.click();
+      return;
+    }
+    if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    const does = KEYS[event.key] ?? (/^[1-9]$/.test(event.key) ? () => press(event.key) : null);
+    if (!does) return;
+    event.preventDefault();
+    does();
+  });
+}

@@ -1,0 +1,10 @@
+// Puts the small modules to work. Every page works without any of this.
+import { listen } from "./live.js";
+import { startClocks } from "./clock.js";
+import { startKeys } from "./keys.js";
+import { startInbox } from "./inbox.js";
+
+startClocks();
+startKeys();
+startInbox();
+listen();
