@@ -94,3 +94,18 @@ async def error_page(request: Request, problem: Exception) -> Response:
         request, "problem", visitor, status=what.status,
         title=what.title, detail=problems.detail_of(problem), code=code, step_up=more.get("step_up", ""),
     )  # fmt: skip
+
+
+def icon(text: str) -> str:
+    """The mark of Assent, or how many wait, as a picture."""
+    if not text:
+        inside = '<path d="M8 17l5 5 11-12" fill="none" stroke="#fff" stroke-width="3.5" stroke-linecap="round"/>'
+    else:
+        size = 14 if len(text) > 2 else 19
+        inside = (
+            f'<text x="16" y="{16 + size * 0.36:.1f}" font-family="sans-serif" font-weight="bold" font-size="{size}" '
+            f'text-anchor="middle" fill="#fff">{text}</text>'
+        )
+    colour = "#b42318" if text else "#1b1f24"
+    box = f'<rect width="32" height="32" rx="7" fill="{colour}"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">{box}{inside}</svg>'

@@ -23,7 +23,7 @@ from assent.server.deciding import Said, decide
 from assent.server.looks.card import CardLook, Mark, card_look, mark_of
 from assent.server.looks.forms import typed_arguments
 from assent.server.looks.values import value_look
-from assent.server.pages.frame import page, person_or_door
+from assent.server.pages.frame import icon, page, person_or_door
 from assent.server.visitors import Person, Visitor
 from assent.telling.background import background
 
@@ -103,6 +103,15 @@ async def card(request: Request, code: str) -> Response:
     now = await visitor.room.desk.store.now()
     listing = await _listing(visitor, request.query_params, now)
     return await _inbox(request, visitor, listing, await _look(visitor, found, now), at="card")
+
+
+@router.get("/icon.svg")
+async def favicon(waiting: str = "") -> Response:
+    """The picture in the tab."""
+    number = (
+        "99+" if waiting == "99+" else waiting if waiting.isdigit() and waiting.isascii() and len(waiting) < 3 else ""
+    )
+    return Response(icon(number), media_type="image/svg+xml", headers={"cache-control": "public, max-age=86400"})
 
 
 @router.post("/r/{code}/seen")

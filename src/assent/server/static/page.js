@@ -38,37 +38,10 @@ export function told(waiting) {
   icon(waiting ? few : "");
 }
 
-let drawn = null;
 function icon(text) {
-  if (drawn === text) return;
-  drawn = text;
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = 32;
-  const pen = canvas.getContext("2d");
-  if (!pen) return;
-  pen.fillStyle = text ? "#b42318" : "#1b1f24";
-  pen.beginPath();
-  pen.roundRect(0, 0, 32, 32, 7);
-  pen.fill();
-  pen.fillStyle = pen.strokeStyle = "#fff";
-  if (text) {
-    pen.font = `bold ${text.length > 2 ? 14 : 19}px system-ui, sans-serif`;
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    pen.fillText(text, 16, 17);
-  } else {
-    pen.lineWidth = 3.5;
-    pen.lineCap = pen.lineJoin = "round";
-    pen.beginPath();
-    pen.moveTo(8, 17);
-    pen.lineTo(13, 22);
-    pen.lineTo(24, 10);
-    pen.stroke();
-  }
-  canvas.toBlob((blob) => {
-    const link = document.querySelector('link[rel="icon"]');
-    if (blob && link) link.href = URL.createObjectURL(blob);
-  });
+  const link = document.querySelector('link[rel="icon"]');
+  const wanted = text ? `/icon.svg?waiting=${encodeURIComponent(text)}` : "/icon.svg";
+  if (link && link.getAttribute("href") !== wanted) link.setAttribute("href", wanted);
 }
 
 let fading;
