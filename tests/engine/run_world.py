@@ -7,7 +7,7 @@ import assent
 from assent.core.run import Run, RunState
 from assent.core.run_life import RunEvent, advance_run
 from assent.ports import RunFilter, View
-from tests.engine.conftest import House
+from tests.engine.conftest import PATIENCE, House
 
 
 class World:
@@ -41,7 +41,7 @@ async def the_run(house: House) -> Run:
 
 async def until(house: House, state: RunState) -> Run:
     """The only run, once it is in this state."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (run := await the_run(house)).state is not state:
             await asyncio.sleep(0.01)
     return run

@@ -12,9 +12,7 @@ from assent.errors import StoreFull
 
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.05))
-
-    @gate.guard(risk="risky", detached=True, patience=0)
+    @house.gate.guard(risk="risky", detached=True, patience=0)
     async def send(to: str) -> str:
         return to
 
@@ -26,8 +24,8 @@ async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_
 
     lost = [await submitted(f"lost {number}") for number in range(5)]
     for request in lost:
-        gate._execution.release(await gate._execution.begin(request))
-    async with gate.worker(capacity=2):
+        await house.lost(request)
+    async with house.gate.worker(capacity=2):
         for request in lost:
             await house.in_state(request.id, State.UNKNOWN)
         wanted = [await submitted(f"wanted {number}") for number in range(5)]
@@ -38,10 +36,9 @@ async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_
 
 
 async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_nothing(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.05))
     asked = []
 
-    @gate.guard(risk="risky", detached=True, patience=0, verify=lambda done: asked.append(done.key))
+    @house.gate.guard(risk="risky", detached=True, patience=0, verify=lambda done: asked.append(done.key))
     async def send(to: str) -> str:
         return to
 
@@ -53,8 +50,8 @@ async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_n
 
     lost = [await submitted(f"lost {number}") for number in range(5)]
     for request in lost:
-        gate._execution.release(await gate._execution.begin(request))
-    async with gate.worker(capacity=2):
+        await house.lost(request)
+    async with house.gate.worker(capacity=2):
         async with asyncio.timeout(10):
             while len(asked) < 5:
                 await asyncio.sleep(0.01)
@@ -90,21 +87,20 @@ async def test_what_the_database_could_not_take_is_tried_again_soon(house, monke
 
 
 async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.2))
     go_on, ran = asyncio.Event(), []
 
-    @gate.guard(risk="risky", detached=True, patience=0)
+    @house.gate.guard(risk="risky", detached=True, patience=0)
     async def send(to: str) -> str:
         ran.append(to)
         if len(ran) == 1:
             await go_on.wait()
         return to
 
-    async with gate.worker():
+    async with house.gate.worker():
         with pytest.raises(assent.Parked) as parked:
             await send("ana")
         request = await house.in_state(parked.value.request_id, State.RUNNING)
-        gate._execution.release(request)
+        await house.lapses(request)
         await house.in_state(request.id, State.UNKNOWN)
         await house.inbox.reconcile(house.me, request.id, Finding.RETRY)
         go_on.set()
