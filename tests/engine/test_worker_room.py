@@ -8,7 +8,7 @@ import pytest
 import assent
 from assent.core.decision import Finding
 from assent.core.request import State
-from assent.errors import StoreFull
+from assent.errors import LeaseLost, StoreFull
 
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
@@ -110,3 +110,40 @@ async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(
         await house.inbox.approve(house.me, request.id)
         await house.in_state(request.id, State.DONE)
     assert ran == ["ana", "ana"]
+
+
+async def test_a_lease_that_was_given_up_is_not_renewed_by_what_still_waits_for_its_turn(house):
+    @house.gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        return to
+
+    with pytest.raises(assent.Parked) as parked:
+        await send("ana")
+    execution = house.gate._execution
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
+    given_up = execution._held[request.id]
+    execution.release(request)
+    await execution._renew(given_up)
+    assert await house.desk.store.request("default", request.id) == request
+
+
+async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_again(house):
+    @house.gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        return to
+
+    with pytest.raises(assent.Parked) as parked:
+        await send("ana")
+    execution, transact = house.gate._execution, house.gate.store.transact
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
+    late = execution._held[request.id]
+
+    async def begun_again_meanwhile(*args, **more):
+        execution.release(request)
+        execution.hold(request)
+        raise LeaseLost("it was begun again", request_id=request.id, code=request.code, state="running")
+
+    house.gate.store.transact = begun_again_meanwhile
+    await execution._renew(late)
+    house.gate.store.transact = transact
+    assert execution._held[request.id] is not late
