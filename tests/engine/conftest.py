@@ -15,6 +15,7 @@ from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.decision import Begin, Event, Renew
 from assent.core.request import Request, State
+from assent.engine.deadlines import sweep
 from assent.engine.policies import apply_policy
 from assent.ports import Filter, View
 from assent.settings import load
@@ -93,9 +94,21 @@ class House:
         """A process that is gone had begun it: nobody renews its lease, and no lease keeper of a gate knows of it."""
         await self._moved(request, Begin("gone", BLINK, request.candidate.permit_digest))
 
-    async def lapses(self, running: Request) -> None:
-        """Its lease is over in a moment, although whoever runs it is still there."""
+    async def lapsed(self, running: Request) -> None:
+        """Its lease is over although whoever runs it is still there, and what came of it is unknown.
+
+        A renewal is no news to others, so nobody else would look before the lease they know of is over.
+        """
         await self._moved(running, Renew(running.fence, BLINK))
+        await self.unknown(running.id)
+
+    async def unknown(self, request_id: str) -> None:
+        """Time was moved on until what came of the request is unknown, by whoever looked first."""
+        async with asyncio.timeout(PATIENCE):
+            while (request := await self.desk.store.request("default", request_id)) is not None:
+                if request.state is State.UNKNOWN:
+                    return
+                await sweep(self.desk.store, "default")
 
     async def _moved(self, request: Request, event: Event) -> None:
         def step(view: View) -> Change | None:

@@ -100,8 +100,7 @@ async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(
         with pytest.raises(assent.Parked) as parked:
             await send("ana")
         request = await house.in_state(parked.value.request_id, State.RUNNING)
-        await house.lapses(request)
-        await house.in_state(request.id, State.UNKNOWN)
+        await house.lapsed(request)
         await house.inbox.reconcile(house.me, request.id, Finding.RETRY)
         go_on.set()
         async with asyncio.timeout(10):
