@@ -10,11 +10,20 @@ import pytest
 
 import assent
 from assent.assemble import Desk, desk
+from assent.core.advance import advance
 from assent.core.authority import Principal
+from assent.core.change import Change
+from assent.core.decision import Begin, Event, Renew
 from assent.core.request import Request, State
+from assent.engine.deadlines import sweep
 from assent.engine.policies import apply_policy
-from assent.ports import Filter
+from assent.ports import Filter, View
 from assent.settings import load
+
+PATIENCE = 30.0
+"""How long a test waits for what is bound to happen. Only what is broken takes longer, however busy the machine."""
+
+BLINK = timedelta(milliseconds=1)
 
 
 @dataclass
@@ -58,7 +67,7 @@ class House:
         return await self.until(lambda found: len(found) >= number, Filter(states=(State.PENDING,)))
 
     async def until(self, enough: Callable[[list[Request]], bool], wanted: Filter) -> list[Request]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 found = list((await self.inbox.page(wanted)).requests)
                 if enough(found):
@@ -67,13 +76,46 @@ class House:
 
     async def in_state(self, request_id: str, *states: State) -> Request:
         """The request, once it is in one of these states."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 request = await self.desk.store.request("default", request_id)
                 assert request is not None
                 if request.state in states:
                     return request
                 await asyncio.sleep(0.005)
+
+    async def waited_for(self, request_id: str, callers: int) -> None:
+        """So many calls of the gate wait for this request."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.gate._hub._ears.get(request_id, ())) < callers:
+                await asyncio.sleep(0.005)
+
+    async def lost(self, request: Request) -> None:
+        """A process that is gone had begun it: nobody renews its lease, and no lease keeper of a gate knows of it."""
+        await self._moved(request, Begin("gone", BLINK, request.candidate.permit_digest))
+
+    async def lapsed(self, running: Request) -> None:
+        """Its lease is over although whoever runs it is still there, and what came of it is unknown.
+
+        A renewal is no news to others, so nobody else would look before the lease they know of is over.
+        """
+        await self._moved(running, Renew(running.fence, BLINK))
+        await self.unknown(running.id)
+
+    async def unknown(self, request_id: str) -> None:
+        """Time was moved on until what came of the request is unknown, by whoever looked first."""
+        async with asyncio.timeout(PATIENCE):
+            while (request := await self.desk.store.request("default", request_id)) is not None:
+                if request.state is State.UNKNOWN:
+                    return
+                await sweep(self.desk.store, "default")
+
+    async def _moved(self, request: Request, event: Event) -> None:
+        def step(view: View) -> Change | None:
+            assert view.request is not None
+            return advance(view.request, event, view.now)
+
+        await self.desk.store.transact("default", request.id, step)
 
     def another_gate(self, **options: Any) -> assent.Gate:
         """A gate as another process would open it."""

@@ -12,7 +12,7 @@ from assent.engine.runs import Draft
 from assent.errors import InvalidArguments
 from assent.ports import Filter
 from tests.engine.conftest import House
-from tests.engine.test_runs import the_run, until
+from tests.engine.run_world import the_run, until
 
 
 def mailer(gate: assent.Gate, sent: list[str]) -> Any:

@@ -133,6 +133,7 @@ async def test_the_same_is_asked_once_and_both_callers_get_its_result(house: Hou
     (request,) = await house.waiting()
     other = house.start(drop("b"))
     assert len(await house.waiting(2)) == 2
+    await house.waited_for(request.id, 3)
     await house.inbox.approve(house.me, request.id)
     assert [await task for task in tasks] == ["a", "a", "a"]
     assert did == ["a"]
@@ -152,12 +153,12 @@ async def test_whoever_asked_first_may_give_up_without_the_other(house: House) -
     first = house.start(drop("a"))
     (request,) = await house.waiting()
     second = house.start(drop("a"))
-    await asyncio.sleep(0.05)
+    await house.waited_for(request.id, 2)
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
     assert (await house.waiting())[0].id == request.id  # the second had nothing to withdraw
     second = house.start(drop("a"))
-    await asyncio.sleep(0.05)
+    await house.waited_for(request.id, 2)
     first.cancel()
     await house.in_state(request.id, State.CANCELLED)
     (fresh,) = await house.waiting()
@@ -314,11 +315,13 @@ async def test_calls_of_different_objects_are_not_the_same(house: House) -> None
 
 async def test_questions_with_other_terms_are_not_the_same(house: House) -> None:
     first = house.start(house.gate.ask("May I?", best_guess="yes"))
-    await house.waiting()
+    (guessed,) = await house.waiting()
     second = house.start(house.gate.ask("May I?"))
     third = house.start(house.gate.ask("May I?"))
-    assert len(await house.waiting(2)) == 2
-    for request in await house.waiting(2):
+    requests = await house.waiting(2)
+    assert len(requests) == 2
+    for request in requests:
+        await house.waited_for(request.id, 1 if request.id == guessed.id else 2)
         assert request.ask.question is not None
         await house.inbox.answer(house.me, request.id, "no" if not request.ask.question.has_best_guess else "maybe")
     assert [await first, await second, await third] == ["maybe", "no", "no"]

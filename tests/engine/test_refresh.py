@@ -12,7 +12,7 @@ from assent.core.run import RunState
 from assent.errors import GuardError
 from assent.ports import Filter
 from tests.engine.conftest import House
-from tests.engine.test_runs import until
+from tests.engine.run_world import until
 
 
 class Cluster:

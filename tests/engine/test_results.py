@@ -15,9 +15,7 @@ class Handle:
 
 
 async def test_a_result_that_nobody_saw_is_none_also_for_a_typed_function(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.05))
-
-    @gate.guard(name="send", risk="risky", detached=True, patience=0, verify=lambda done: True)
+    @house.gate.guard(name="send", risk="risky", detached=True, patience=0, verify=lambda done: True)
     async def send(to: str) -> str:
         return to
 
@@ -26,9 +24,8 @@ async def test_a_result_that_nobody_saw_is_none_also_for_a_typed_function(house)
         await call("ana")
     except assent.Parked as parked:
         request = await house.desk.store.request("default", parked.request_id)
-    await gate._execution.begin(request)
-    gate._execution.release(request)
-    async with gate.worker():
+    await house.lost(request)
+    async with house.gate.worker():
         await house.in_state(request.id, State.DONE)
     assert await call("ana") is None
 

@@ -14,7 +14,7 @@ from assent.engine.oversight import Oversight
 from assent.errors import RunStopped
 from assent.ports import RunFilter
 from tests.engine.conftest import House
-from tests.engine.test_runs import World, the_run, until
+from tests.engine.run_world import World, the_run, until
 
 
 def office(house: House) -> Oversight:

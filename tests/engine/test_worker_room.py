@@ -8,13 +8,11 @@ import pytest
 import assent
 from assent.core.decision import Finding
 from assent.core.request import State
-from assent.errors import StoreFull
+from assent.errors import LeaseLost, StoreFull
 
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.05))
-
-    @gate.guard(risk="risky", detached=True, patience=0)
+    @house.gate.guard(risk="risky", detached=True, patience=0)
     async def send(to: str) -> str:
         return to
 
@@ -26,8 +24,8 @@ async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_
 
     lost = [await submitted(f"lost {number}") for number in range(5)]
     for request in lost:
-        gate._execution.release(await gate._execution.begin(request))
-    async with gate.worker(capacity=2):
+        await house.lost(request)
+    async with house.gate.worker(capacity=2):
         for request in lost:
             await house.in_state(request.id, State.UNKNOWN)
         wanted = [await submitted(f"wanted {number}") for number in range(5)]
@@ -38,10 +36,9 @@ async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_
 
 
 async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_nothing(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.05))
     asked = []
 
-    @gate.guard(risk="risky", detached=True, patience=0, verify=lambda done: asked.append(done.key))
+    @house.gate.guard(risk="risky", detached=True, patience=0, verify=lambda done: asked.append(done.key))
     async def send(to: str) -> str:
         return to
 
@@ -53,8 +50,8 @@ async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_n
 
     lost = [await submitted(f"lost {number}") for number in range(5)]
     for request in lost:
-        gate._execution.release(await gate._execution.begin(request))
-    async with gate.worker(capacity=2):
+        await house.lost(request)
+    async with house.gate.worker(capacity=2):
         async with asyncio.timeout(10):
             while len(asked) < 5:
                 await asyncio.sleep(0.01)
@@ -90,32 +87,62 @@ async def test_what_the_database_could_not_take_is_tried_again_soon(house, monke
 
 
 async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(house):
-    gate = house.another_gate(lease=timedelta(seconds=0.2))
     go_on, ran = asyncio.Event(), []
 
-    @gate.guard(risk="risky", detached=True, patience=0)
+    @house.gate.guard(risk="risky", detached=True, patience=0)
     async def send(to: str) -> str:
         ran.append(to)
         if len(ran) == 1:
             await go_on.wait()
         return to
 
-    async with gate.worker():
+    async with house.gate.worker():
         with pytest.raises(assent.Parked) as parked:
             await send("ana")
         request = await house.in_state(parked.value.request_id, State.RUNNING)
-        async with asyncio.timeout(10):
-            while not ran:  # its lease is held from before the function is called
-                await asyncio.sleep(0.005)
-        gate._execution.release(request)
-        try:
-            await house.in_state(request.id, State.UNKNOWN)
-            await house.inbox.reconcile(house.me, request.id, Finding.RETRY)
-        finally:
-            go_on.set()  # else a failure here would wait for ever, as the worker does for what it runs
+        await house.lapsed(request)
+        await house.inbox.reconcile(house.me, request.id, Finding.RETRY)
+        go_on.set()
         async with asyncio.timeout(10):
             while "execution.late" not in await house.kinds(request.id):
                 await asyncio.sleep(0.01)
         await house.inbox.approve(house.me, request.id)
         await house.in_state(request.id, State.DONE)
     assert ran == ["ana", "ana"]
+
+
+async def test_a_lease_that_was_given_up_is_not_renewed_by_what_still_waits_for_its_turn(house):
+    @house.gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        return to
+
+    with pytest.raises(assent.Parked) as parked:
+        await send("ana")
+    execution = house.gate._execution
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
+    given_up = execution._held[request.id]
+    execution.release(request)
+    await execution._renew(given_up)
+    assert await house.desk.store.request("default", request.id) == request
+
+
+async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_again(house):
+    @house.gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        return to
+
+    with pytest.raises(assent.Parked) as parked:
+        await send("ana")
+    execution, transact = house.gate._execution, house.gate.store.transact
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
+    late = execution._held[request.id]
+
+    async def begun_again_meanwhile(*args, **more):
+        execution.release(request)
+        execution.hold(request)
+        raise LeaseLost("it was begun again", request_id=request.id, code=request.code, state="running")
+
+    house.gate.store.transact = begun_again_meanwhile
+    await execution._renew(late)
+    house.gate.store.transact = transact
+    assert execution._held[request.id] is not late

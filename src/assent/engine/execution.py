@@ -283,12 +283,18 @@ class Execution:
                     self._portal.submit(self._renew(held))
 
     async def _renew(self, held: _Held) -> None:
+        if not self._is_held(held):
+            return  # released while this waited for its turn; nobody runs it here any more, so its lease is to end
         try:
             held.request = await self._move(held.request, Renew(held.request.fence, self.lease))
         except Conflict:
-            self.release(held.request)
+            if self._is_held(held):  # what was begun again meanwhile keeps its own lease
+                self.release(held.request)
         except AssentError:
             return
+
+    def _is_held(self, held: _Held) -> bool:
+        return self._held.get(held.request.id) is held
 
 
 async def _awaited(result: Any) -> Any:
