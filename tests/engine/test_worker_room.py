@@ -1,6 +1,7 @@
 """What a worker cannot help stands in nobody's way."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -146,3 +147,34 @@ async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_
     await execution._renew(late)
     house.gate.store.transact = transact
     assert execution._held[request.id] is not late
+
+
+async def test_what_ends_late_takes_no_lease_from_what_was_begun_again(house):
+    @house.gate.guard(risk="risky", detached=True, patience=0)
+    async def send(to: str) -> str:
+        return to
+
+    with pytest.raises(assent.Parked) as parked:
+        await send("ana")
+    execution = house.gate._execution
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
+    again = replace(request, fence=request.fence + 1)
+    execution.hold(again)
+    execution.release(request)
+    assert execution._held[request.id].request is again
+    execution.release(again)
+    assert request.id not in execution._held
+
+
+async def test_what_falls_due_while_a_round_goes_on_is_not_left_until_the_slow_sweep(house, monkeypatch):
+    async with house.gate.worker() as worker:
+        pass
+
+    async def slow(office):
+        async with asyncio.timeout(10):
+            while worker._later["r"][1] > asyncio.get_running_loop().time():
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr("assent.engine.worker.lapsed", slow)
+    worker._leave("r", 1, 0.5)
+    assert await worker._round(asyncio.Event()) < 1

@@ -268,8 +268,10 @@ class Execution:
             self._keeper.start()
 
     def release(self, request: Request) -> None:
-        """The lease is no longer renewed."""
-        self._held.pop(request.id, None)
+        """The lease is no longer renewed. One that the same request was given later, begun again, still is."""
+        held = self._held.get(request.id)
+        if held is not None and held.request.fence <= request.fence:
+            self._held.pop(request.id, None)
 
     def close(self) -> None:
         """No lease is renewed any more."""

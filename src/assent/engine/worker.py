@@ -96,6 +96,7 @@ class Worker:
 
     async def _round(self, wake: asyncio.Event) -> float:
         """Everything due has moved and everything runnable has a job; how long there is nothing to do."""
+        began = _now()
         await sweep(self._store, self._workspace)
         room = self._capacity - len(self._busy)
         for request in await self._takeable(room) if room > 0 else ():
@@ -107,7 +108,8 @@ class Worker:
         if self._hosts:
             await self._resume_some(wake)
         now = _now()
-        pause = min([SWEEP_SECONDS, *(until - now for _, until in self._later.values() if until > now)])
+        # Also what was left alone when this round looked and has fallen due since: it is the next round's.
+        pause = min([SWEEP_SECONDS, *(until - now for _, until in self._later.values() if until > began)])
         due = await self._store.next_due(self._workspace)
         if due is not None:
             pause = min(pause, (due - await self._store.now()).total_seconds())
