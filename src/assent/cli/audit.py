@@ -25,6 +25,7 @@ from assent.engine.notary import Notary, verify_export
 from assent.errors import StoreError
 from assent.keys import KeyRing
 from assent.ports import Signed
+from assent.telling.log_words import Wanted
 
 
 class ReceiptGroup(TyperGroup):
@@ -73,7 +74,7 @@ def log(
 
     async def work(desk: Desk) -> None:
         subject = (await desk.inbox.find(request)).id if request else ""
-        wanted = reading.Wanted(subject, kind, agent)
+        wanted = Wanted(subject, kind, agent)
         if follow:
             await reading.follow(desk, wanted, limit, as_json=as_json)
         else:

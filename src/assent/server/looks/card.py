@@ -90,6 +90,7 @@ class CardLook:
     is_pending: bool
     can_send_back: bool
     given: int
+    may_allow: bool
 
 
 def mark_of(card: Briefing) -> Mark:
@@ -105,6 +106,7 @@ def card_look(
     now: datetime,
     *,
     why_not: str,
+    may_allow: bool = False,
     steps: Sequence[Request] = (),
     similar: Sequence[Request] = (),
 ) -> CardLook:
@@ -141,6 +143,7 @@ def card_look(
         is_question=card.question is not None,
         is_pending=card.state is State.PENDING,
         can_send_back=card.question is None,
+        may_allow=may_allow,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
     )
 

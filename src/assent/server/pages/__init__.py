@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from assent.server.pages import door, inbox
+from assent.server.pages import door, inbox, record, rules, runs, settings, similar
 
 router = APIRouter(include_in_schema=False)
-router.include_router(door.router)
-router.include_router(inbox.router)
+for part in (door, inbox, similar, runs, record, rules, settings):
+    router.include_router(part.router)

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from starlette.datastructures import FormData
 
 from assent.core.action import Json, Risk
+from assent.core.authority import may_change
 from assent.core.briefing import Briefing, brief
 from assent.core.decision import Opinion
 from assent.core.request import Request as Asked
@@ -218,7 +219,8 @@ async def _look(visitor: Visitor, found: Asked, now: datetime) -> CardLook:
     steps = await room.chronicle.recent(about.run, limit=_STEPS) if about.run is not None else ()
     similar = await room.desk.store.similar(room.name, found.ask.agent, found.candidate.action.name, limit=4)
     others = [each for each in similar if each.id != found.id][:3]
-    return card_look(found, about, now, why_not=why_not, steps=steps, similar=others)
+    may_allow = may_change(room.desk.judgement.policy, visitor.principal) is None
+    return card_look(found, about, now, why_not=why_not, may_allow=may_allow, steps=steps, similar=others)
 
 
 async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:

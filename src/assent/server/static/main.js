@@ -3,8 +3,10 @@ import { listen } from "./live.js";
 import { startClocks } from "./clock.js";
 import { startKeys } from "./keys.js";
 import { startInbox } from "./inbox.js";
+import { startSheets } from "./sheets.js";
 
 startClocks();
 startKeys();
 startInbox();
+startSheets();
 listen();

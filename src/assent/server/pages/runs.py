@@ -1,0 +1,127 @@
+"""Runs: what agents work on, what happened in each, and the switches that hold them."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from assent.core.request import State
+from assent.core.run import OPEN_RUNS, Run, RunState
+from assent.core.switch import EVERYTHING, Setting
+from assent.core.text import span
+from assent.errors import InvalidDecision
+from assent.ports import RunFilter
+from assent.server.looks.card import tone_class
+from assent.server.pages.frame import page, person_or_door
+from assent.server.visitors import Person
+from assent.telling.run_words import TONES, cut, standing
+from assent.telling.timeline import timeline
+from assent.telling.told import Tone
+
+router = APIRouter()
+
+_PAGE = 50
+_OPEN = tuple(state for state in RunState if state in OPEN_RUNS)
+
+Text = Annotated[str, Form(max_length=2_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run in the list."""
+
+    run: Run
+    goal: str
+    now: str
+    tone: str
+    began: str
+
+
+@router.get("/runs")
+async def runs(request: Request, every: bool = False, agent: str = "", after: str = "") -> Response:
+    """Those under way, or all, newest first."""
+    visitor = await person_or_door(request)
+    if isinstance(visitor, Response):
+        return visitor
+    room = visitor.room
+    wanted = RunFilter(() if every else _OPEN, agent[:200])
+    found = await room.oversight.page(wanted, after=after[:200], limit=_PAGE)
+    waiting = await room.chronicle.waiting()
+    now = await room.desk.store.now()
+    rows = [
+        Row(
+            run,
+            cut(run.goal, False, 200),
+            standing(run, now, waiting.get(run.id, 0)),
+            tone_class(TONES.get(run.state, Tone.PLAIN)),
+            span(now - run.created_at),
+        )
+        for run in found
+    ]
+    following = found[-1].id if len(found) == _PAGE else ""
+    return await page(request, "runs", visitor, rows=rows, every=every, agent=agent, next=following)
+
+
+@router.get("/runs/{code}")
+async def run(request: Request, code: str) -> Response:
+    """What it was for, what it may do, and every step in order."""
+    visitor = await person_or_door(request)
+    if isinstance(visitor, Response):
+        return visitor
+    room = visitor.room
+    found = await room.oversight.find(code)
+    tree = await room.chronicle.tree(found)
+    parent = await room.chronicle.run(found.parent) if found.parent else None
+    now = await room.desk.store.now()
+    waiting = [each for each in tree.steps if each.state is State.PENDING]
+    return await page(
+        request, "run", visitor,
+        run=found, parts=timeline(tree, parent, now, whole=False), parent=parent, waits=waiting,
+        is_open=found.state.is_open,
+    )  # fmt: skip
+
+
+@router.post("/runs/{code}/turn")
+async def turn_run(visitor: Person, code: str, setting: Text, reason: Text = "") -> Response:
+    """The run is paused, stopped, or goes on."""
+    over = visitor.room.oversight
+    found = await over.find(code)
+    match setting:
+        case "pause":
+            await over.pause(visitor.principal, found, reason)
+        case "stop":
+            await over.stop(visitor.principal, found, reason)
+        case "go":
+            await over.go(visitor.principal, found)
+        case _:
+            raise InvalidDecision("say pause, stop or go")
+    return RedirectResponse(f"/runs/{found.code}", 303)
+
+
+@router.get("/stop")
+async def switches(request: Request, agent: str = "") -> Response:
+    """The stop switches: of everything, and of each agent."""
+    visitor = await person_or_door(request)
+    if isinstance(visitor, Response):
+        return visitor
+    set_now = await visitor.room.oversight.switches()
+    return await page(request, "stop", visitor, switches=set_now, everything=EVERYTHING, agent=agent[:200])
+
+
+@router.post("/stop")
+async def turn(visitor: Person, setting: Text, agent: Text = "", everything: Text = "", reason: Text = "") -> Response:
+    """An agent, or everything, is paused, stopped, or goes on."""
+    whom = EVERYTHING if everything == "yes" else agent.strip()
+    if not whom:
+        raise InvalidDecision("say which agent, or everything")
+    over = visitor.room.oversight
+    if setting == "go":
+        held = over.release(visitor.principal, whom)
+    elif setting in ("pause", "stop"):
+        held = over.hold(visitor.principal, whom, Setting(setting), reason)
+    else:
+        raise InvalidDecision("say pause, stop or go")
+    async for _ in held:
+        pass
+    return RedirectResponse("/stop", 303)

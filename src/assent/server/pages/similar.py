@@ -1,0 +1,129 @@
+"""Approve and allow similar: a standing permission made from a card, seen before it is given."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from assent.core.action import Risk
+from assent.core.authority import may_change
+from assent.core.briefing import brief
+from assent.core.grant import Grant, spending, why_not
+from assent.core.request import Request as Asked
+from assent.core.request import State
+from assent.engine.grants import give
+from assent.errors import InvalidDecision, NotAllowed
+from assent.ports import Filter
+from assent.server.deciding import Said, decide
+from assent.server.pages.frame import page
+from assent.server.visitors import Person, Visitor
+
+router = APIRouter()
+
+Short = Annotated[str, Form(max_length=200)]
+_LOOKED_AT = 200
+_MOST_USES, _MOST_HOURS = 1_000, 24 * 30
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What would be allowed: how often, for how long, for how much."""
+
+    uses: int
+    hours: int
+    budget: Decimal | None
+    currency: str
+    condition: str
+
+
+@router.post("/r/{code}/similar")
+async def preview(
+    request: Request,
+    visitor: Person,
+    code: str,
+    uses: Short = "10",
+    hours: Short = "8",
+    budget: Short = "",
+    condition: Annotated[str, Form(max_length=2_000)] = "",
+) -> Response:
+    """What the permission would say, and which of the latest requests it would have covered. Nothing is changed."""
+    found = await visitor.room.desk.inbox.find(code)
+    offer = _offer(found, uses, hours, budget, condition)
+    _allowed(visitor, found)
+    now = await visitor.room.desk.store.now()
+    grant = _grant(visitor, found, offer, now)
+    action = found.candidate.action
+    latest = await visitor.room.desk.inbox.page(Filter(agent=found.ask.agent), limit=_LOOKED_AT)
+    same = [each for each in latest.requests if each.candidate.action.name == action.name]
+    covered = [each for each in same if why_not(grant, each.candidate.action, each.candidate.assessment, now) is None]
+    return await page(
+        request, "similar", visitor,
+        card=brief(found, now), offer=offer, covered=covered[:20], count=len(covered), looked_at=len(same),
+        misses=why_not(grant, action, found.candidate.assessment, now) or "", risk=str(grant.max_risk),
+        digest=found.shown_digest,
+    )  # fmt: skip
+
+
+@router.post("/r/{code}/similar/give")
+async def given(
+    visitor: Person,
+    code: str,
+    seen_digest: Short,
+    uses: Short,
+    hours: Short,
+    budget: Short = "",
+    condition: Annotated[str, Form(max_length=2_000)] = "",
+) -> Response:
+    """This one is approved, and then what is similar is allowed."""
+    found = await visitor.room.desk.inbox.find(code)
+    offer = _offer(found, uses, hours, budget, condition)
+    _allowed(visitor, found)
+    after = await decide(visitor, found, Said("approve", seen_digest=seen_digest))
+    room, action = visitor.room, found.candidate.action
+    await give(
+        room.desk.store, room.name, visitor.principal, (action.name,), life=timedelta(hours=offer.hours),
+        agents=(found.ask.agent,), condition=offer.condition, limit=offer.uses, budget=offer.budget,
+        currency=offer.currency, max_risk=found.candidate.assessment.risk, reason=f"allowed with request {after.code}",
+    )  # fmt: skip
+    return RedirectResponse(f"/r/{after.code}?told=approve", 303)
+
+
+def _allowed(visitor: Visitor, found: Asked) -> None:
+    reason = may_change(visitor.room.desk.judgement.policy, visitor.principal)
+    if reason is not None:
+        raise NotAllowed(f"only who may change the policy allows something in advance: {reason}", principal="")
+    if found.candidate.assessment.risk is Risk.CRITICAL:
+        raise InvalidDecision("what is critical is never allowed in advance from a card; decide each one")
+    if found.state is not State.PENDING:
+        raise InvalidDecision("this was decided already; `assent grants give` allows something in advance")
+
+
+def _offer(found: Asked, uses: str, hours: str, budget: str, condition: str) -> Offer:
+    if not uses.isdigit() or not 0 < int(uses) <= _MOST_USES:
+        raise InvalidDecision(f"how often is a whole number up to {_MOST_USES:,}")
+    if not hours.isdigit() or not 0 < int(hours) <= _MOST_HOURS:
+        raise InvalidDecision(f"for how many hours is a whole number up to {_MOST_HOURS}")
+    amount = None
+    if budget.strip():
+        try:
+            amount = Decimal(budget.strip())
+        except InvalidOperation:
+            amount = Decimal(-1)
+        if not amount.is_finite() or amount <= 0:
+            raise InvalidDecision("for how much in all is a number, such as 250 or 99.50")
+    if amount is None and spending(found.candidate.assessment) is not None:
+        raise InvalidDecision("it spends money: say for how much in all")
+    facts = {fact.name: fact.value for fact in found.candidate.assessment.facts}
+    return Offer(int(uses), int(hours), amount, str(facts.get("currency", "")) if amount is not None else "", condition)
+
+
+def _grant(visitor: Visitor, found: Asked, offer: Offer, now: datetime) -> Grant:
+    return Grant(
+        id="preview", workspace=visitor.room.name, actions=(found.candidate.action.name,),
+        expires_at=now + timedelta(hours=offer.hours), granted_by=visitor.principal.name, agents=(found.ask.agent,),
+        condition=offer.condition, max_risk=found.candidate.assessment.risk, limit=offer.uses, budget=offer.budget,
+        currency=offer.currency,
+    )  # fmt: skip
