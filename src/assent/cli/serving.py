@@ -147,7 +147,10 @@ def give(
 
 @tokens.command("list")
 def list_tokens(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List agents' tokens, without what is secret of them."""
+    """List agents' tokens, without what is secret of them.
+
+    Example: assent token list
+    """
 
     async def work(desk: Desk) -> None:
         found = await Identities(desk.store, desk.settings.workspace).tokens(limit=1_000)
@@ -172,7 +175,10 @@ def list_tokens(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @tokens.command("end")
 def end(ctx: typer.Context, token: Annotated[str, typer.Argument(metavar="ID", help="As listed.")]) -> None:
-    """End a token: whoever has it can do nothing with it any more."""
+    """End a token: whoever has it can do nothing with it any more.
+
+    Example: assent token end 3f9a1c
+    """
 
     async def work(desk: Desk) -> None:
         by = operator(desk)
