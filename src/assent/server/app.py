@@ -44,6 +44,7 @@ def create_app(premises: Premises, *, hosts: Collection[str] = ()) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=life,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.premises, app.state.meters = premises, meters
     for kind in (AssentError, problems.Problem, HTTPException, RequestValidationError):

@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from assent.server.tracing import named, spanned
+
 log = logging.getLogger("assent.access")
 
 LARGEST_BODY = 4 * 1024 * 1024
@@ -92,20 +94,24 @@ class Wire:
                 return {"type": "http.disconnect"}
             return message
 
-        try:
-            await self._app(scope, limited, answer)
-        finally:
-            self._note(scope, told["status"], time.perf_counter() - began, name)
+        with spanned(scope["method"], headers) as span:
+            try:
+                await self._app(scope, limited, answer)
+            finally:
+                route = self._note(scope, told["status"], time.perf_counter() - began, name)
+                named(span, scope["method"], route, told["status"])
         return None
 
-    def _note(self, scope: Scope, status: int, seconds: float, name: str) -> None:
-        route = getattr(scope.get("route"), "path", "none")
+    def _note(self, scope: Scope, status: int, seconds: float, name: str) -> str:
+        # The pattern that matched, not what was asked for: addresses hold codes.
+        route = str(getattr(scope.get("route"), "path", "none"))
         self._meters.answers.labels(scope["method"], route, str(status)).inc()
         self._meters.seconds.labels(route).observe(seconds)
         line = {
             "request": name, "method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1e3, 1),
         }  # fmt: skip
         log.info(json.dumps(line))
+        return route
 
 
 async def _refuse(send: Send, status: int, name: str, detail: str) -> None:

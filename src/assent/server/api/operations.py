@@ -20,7 +20,8 @@ async def alive() -> dict[str, str]:
 async def ready(request: Request) -> Response:
     """Answers 200 once the database can be read, and 503 while it cannot."""
     try:
-        await premises_of(request).store.now()
+        premises = premises_of(request)
+        await premises.store.policy(premises.settings.workspace)
     except AssentError:
         return JSONResponse({"status": "the database cannot be read"}, 503)
     return JSONResponse({"status": "ready"})

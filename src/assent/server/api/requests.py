@@ -13,7 +13,7 @@ from assent.core.briefing import brief
 from assent.core.request import State
 from assent.ports import Filter
 from assent.server.deciding import Said, decide
-from assent.server.visitors import Person, Somebody, premises_of
+from assent.server.visitors import Person, Somebody, anybody, premises_of
 from assent.telling.background import background, background_document
 from assent.telling.card_document import document
 from assent.telling.plain import plain_json
@@ -112,6 +112,8 @@ async def events(visitor: Somebody, http: Request) -> StreamingResponse:
             async for found in listener.events(_HEARTBEAT):
                 if not found:
                     yield ": still here\n\n"
+                if (not found or any(event.about == "identity" for event in found)) and await anybody(http) is None:
+                    return  # whoever listened has logged out, or lost their token
                 for event in found:
                     yield f"data: {json.dumps(event.document())}\n\n"
         finally:
