@@ -18,7 +18,7 @@ from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement, merged
-from assent.engine.office import Outpaced
+from assent.engine.office import Outpaced, nobody_holds
 from assent.engine.pressure import Throttle
 from assent.engine.sealing import redacted, sealed
 from assent.engine.threads import in_thread
@@ -269,6 +269,7 @@ class Asking:
         worker = self.execution.worker if start else ""
 
         def step(view: View) -> Change:
+            nobody_holds(view)
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
             if active is not None:
@@ -278,7 +279,7 @@ class Asking:
         active = context.active
         grants = () if verdict.grant is None else (verdict.grant,)
         run_id = None if active is None else active.id
-        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id)
+        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id, agent=context.agent)
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         if active is not None:

@@ -19,6 +19,7 @@ from assent.core.change import Change, entry
 from assent.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
 from assent.core.request import Request, State
 from assent.core.run import Run
+from assent.engine.office import nobody_holds
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.threads import in_thread
@@ -77,6 +78,8 @@ class Execution:
     ) -> Request:
         """Intent is on record and the permit is used; whoever gets here runs it, nobody else does.
 
+        Raises `HeldUp` where a stop switch holds its agent up, whatever was known of the switches before.
+
         Inside a `run` only for the process that holds it: `holding` gives the run as it then is, or raises.
         """
         event = Begin(self.worker, self.lease, request.candidate.permit_digest)
@@ -86,12 +89,17 @@ class Execution:
                 return None
             change = advance(view.request, event, view.now)
             began = change.request if change is not None else None
-            if change is None or holding is None or began is None or began.state is not State.RUNNING:
+            if change is None or began is None or began.state is not State.RUNNING:
+                return change
+            nobody_holds(view)
+            if holding is None:
                 return change
             return replace(change, run=holding(view, began))
 
         try:
-            change = await self._store.transact(request.workspace, request.id, step, hint=request, run=run)
+            change = await self._store.transact(
+                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent
+            )
         except asyncio.CancelledError:
             await asyncio.shield(self._did_not_run(request))
             raise

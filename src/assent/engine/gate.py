@@ -28,7 +28,7 @@ from assent.engine.holding import CURRENT
 from assent.engine.hosting import Host, HostFunction, begin, called, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
-from assent.engine.office import Office
+from assent.engine.office import HeldUp, Office
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal
@@ -104,6 +104,7 @@ class Gate:
             tools=self._tools,
             still_true=partial(still_true, store, self._judgement, vault),
             until_go=self._judgement.until_go,
+            look_again=self._judgement.refresh,
             limits=lambda: self._judgement.policy.limits,
             counts_days=lambda: self._judgement.policy.limits.daily is not None,
         )
@@ -333,7 +334,9 @@ class Gate:
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)
         if active is None:
-            request, _ = await self._calls.submit(prepared, start=False)
+            request, _ = await self._judgement.once_going(
+                context.agent, 0, lambda: self._calls.submit(prepared, start=False)
+            )
         else:
             request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
         return Proposal(self._calls, prepared, request)
@@ -465,7 +468,11 @@ class Gate:
         if request.state is State.APPROVED:
             if reason := await self._judgement.objection(known, request):
                 raise refusal(await self._execution.withdraw(request, reason))
-            return await self._execution.run(known, request, injected)
+            try:
+                return await self._execution.run(known, request, injected)
+            except HeldUp:
+                await self._judgement.refresh()
+                return await self.resume(request_id, patience, **injected)
         return result_of(request, known)
 
     def worker(self, *, capacity: int = 10) -> Worker:

@@ -37,7 +37,7 @@ from assent.core.run_life import (
 )
 from assent.core.scope import uses
 from assent.core.situation import Situation
-from assent.engine.office import INSIDE, Held, Office, Outpaced
+from assent.engine.office import INSIDE, Held, HeldUp, Office, Outpaced
 from assent.engine.sealing import redacted
 from assent.errors import (
     AssentError,
@@ -212,6 +212,8 @@ class HeldRun:
                 return await make()
             except Held as held:
                 self.saw(held.run)
+            except HeldUp:
+                await self._office.look_again()
 
     def run_from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gave, for code without asyncio: it runs where the run lives, and this thread waits."""

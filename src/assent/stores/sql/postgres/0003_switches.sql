@@ -7,6 +7,58 @@ CREATE TABLE switches (
     PRIMARY KEY (workspace, agent)
 );
 
+-- As before; and what names an agent takes effect only while no switch holds that one up.
+CREATE OR REPLACE FUNCTION assent_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz) LANGUAGE plpgsql AS $$
+DECLARE
+    change jsonb;
+    made requests;
+    effect boolean;
+BEGIN
+    FOR change IN SELECT jsonb_array_elements(changes) LOOP
+        effect := true;
+        IF change ? 'row' THEN
+            made := jsonb_populate_record(NULL::requests, change -> 'row');
+            effect := NOT (change ? 'agent') OR NOT EXISTS (
+                SELECT 1 FROM switches s
+                WHERE s.workspace = made.workspace AND s.agent IN (change ->> 'agent', '*')
+                    AND s.body::jsonb ->> 'setting' <> 'go'
+            );
+            IF NOT effect THEN
+                NULL;
+            ELSIF change ? 'ask' THEN
+                INSERT INTO requests SELECT made.*;
+                INSERT INTO asks (workspace, id, title, body)
+                VALUES (made.workspace, made.id, change ->> 'title', change ->> 'ask');
+            ELSE
+                UPDATE requests SET
+                    version = made.version, token = made.token, state = made.state, urgency = made.urgency,
+                    gate = made.gate, action = made.action, review = made.review, word = made.word,
+                    runnable = made.runnable, ended = made.ended, purged = made.purged, due_at = made.due_at,
+                    changed_at = made.changed_at, body = made.body
+                WHERE workspace = made.workspace AND id = made.id AND version = made.version - 1
+                    AND clock_timestamp() >= (change ->> 'not_before')::timestamptz
+                    AND clock_timestamp() < (change ->> 'before')::timestamptz;
+                effect := FOUND;
+            END IF;
+        END IF;
+        IF effect THEN
+            INSERT INTO entries (workspace, subject, kind, at, text, leaf, batch)
+            SELECT e.workspace, e.subject, e.kind, e.at, e.text, e.leaf, e.batch
+            FROM ROWS FROM (
+                jsonb_to_recordset(change -> 'entries')
+                AS (workspace text, subject text, kind text, at timestamptz, text text, leaf text, batch text)
+            ) WITH ORDINALITY AS e (workspace, subject, kind, at, text, leaf, batch, place)
+            ORDER BY e.place;
+            IF change ? 'notice' THEN
+                PERFORM pg_notify('assent', change ->> 'notice');
+            END IF;
+        END IF;
+        done := done || effect;
+    END LOOP;
+    clock := clock_timestamp();
+END
+$$;
+
 -- What waits, by agent: to be counted, and so that the same thing outside any run is not asked twice at once.
 -- There the column `step` holds what is asked for.
 CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';

@@ -26,6 +26,11 @@ SELECT body, id FROM grants WHERE workspace = %(workspace)s AND id = ANY(%(ids)s
 -- name: clock
 SELECT clock_timestamp();
 
+-- name: clock_and_switches
+SELECT clock_timestamp(), ARRAY(
+    SELECT body FROM switches WHERE workspace = %(workspace)s AND agent = ANY(%(agents)s::text[])
+);
+
 -- name: insert_grant
 INSERT INTO grants (workspace, id, version, expires_at, revoked_at, used, spent, body)
 VALUES (%(workspace)s, %(id)s, %(version)s, %(expires_at)s, %(revoked_at)s, %(used)s, %(spent)s, %(body)s);
