@@ -13,6 +13,7 @@ from assent.core.decision import Finding
 from assent.core.request import State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Enter, Pause, RunEvent, Stop, advance_run
+from assent.engine.holding import CURRENT
 from assent.engine.hosting import resumed
 from assent.engine.oversight import Oversight
 from assent.errors import GuardError, InvalidArguments, RunStopped
@@ -258,6 +259,7 @@ async def test_a_run_whose_process_vanished_is_orphaned_and_its_key_goes_on(hous
     await world.move("a")
     assert active._keeper is not None
     active._keeper.cancel()  # as if its process were gone
+    CURRENT.set(None)
     async with house.gate.worker():
         await until(house, RunState.ORPHANED)
     again = World(house.gate)

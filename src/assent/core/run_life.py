@@ -22,6 +22,8 @@ class Enter:
 
     worker: str
     lease: timedelta
+    inside: bool = False
+    """The process holds the run around it, so that whoever had this one has lost it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,8 @@ def advance_run(run: Run, event: RunEvent, now: datetime) -> Change | None:
             request_id=run.id, code=run.code, state=str(run.state),
         )  # fmt: skip
     match event:
-        case Enter(worker, lease):
-            return _entered(run, worker, lease, now)
+        case Enter(worker, lease, inside):
+            return _entered(run, worker, lease, inside, now)
         case Live(lease=lease):
             # An orphan that shows that it lives is none.
             state = RunState.RUNNING if run.state is RunState.ORPHANED else run.state
@@ -158,8 +160,9 @@ def advance_run(run: Run, event: RunEvent, now: datetime) -> Change | None:
             return _lapsed(run, now)
 
 
-def _entered(run: Run, worker: str, lease: timedelta, now: datetime) -> Change:
-    if run.state is RunState.RUNNING and run.worker != worker and run.due_at is not None and now < run.due_at:
+def _entered(run: Run, worker: str, lease: timedelta, inside: bool, now: datetime) -> Change:
+    is_kept = run.state is RunState.RUNNING and run.worker != worker and run.due_at is not None and now < run.due_at
+    if is_kept and not inside:
         raise Conflict(
             f"run {run.code} is held by {run.worker}; wait until it ends, or stop it",
             request_id=run.id, code=run.code, state=str(run.state),

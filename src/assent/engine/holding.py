@@ -65,6 +65,9 @@ class HeldRun:
 
     def __init__(self, office: Office, record: Run, patience: float | None) -> None:
         self._office, self._record, self.patience = office, record, patience
+        self.is_over = record.state is RunState.FINISHED
+        """It had finished before it was entered: its steps are given back, and nothing is added to it."""
+        self._inner: dict[str, tuple[int, HeldRun | None]] = {}
         self._fence = record.fence
         """As it was taken up here. What is heard of later may be somebody else's."""
         self._flight = 0
@@ -145,6 +148,34 @@ class HeldRun:
         content = digest(name, canonical(args))[:16]
         self._keys[content] += 1
         return f"{name}:{content}:{self._keys[content]}"
+
+    def key_inside(self, key: str, goal: str) -> str:
+        """The name of a run that is entered inside this one: the same when this one is taken again from the start.
+
+        One that was left before its end goes on under the name that it had.
+        """
+        if not key:
+            return f"{self.id}/{self.key_for('inner run', {'goal': goal})}"
+        number, last = self._inner.get(key, (0, None))
+        if last is None or not last.record.state.is_open:
+            number += 1
+        self._inner[key] = (number, None)
+        return f"{self.id}/{key}/{number}"
+
+    def entered_inside(self, key: str, inner: "HeldRun") -> None:
+        """The run of this name was entered inside this one."""
+        if key:
+            self._inner[key] = (self._inner[key][0], inner)
+
+    async def step_on_record(self, key: str) -> Request:
+        """The request that this step of a run that had finished made; there is no other."""
+        found = await self._office.store.by_step(self._office.workspace, self.id, key)
+        if found is None:
+            raise GuardError(
+                f"run {self.code} had finished, and {key.partition(':')[0]} was not called like this in it; a run "
+                "inside another takes the same steps whenever that is resumed, or has a key of its own"
+            )
+        return found
 
     def situation(self, now: datetime) -> Situation:
         """Where the run stands, for policy."""
@@ -340,6 +371,8 @@ class HeldRun:
         self._loop = asyncio.get_running_loop()
         if self._office.counts_days():
             self._spent_elsewhere = await self._spent_today()
+        if self.is_over:
+            return
         self._leave = self._office.hub.listen(self._heard)
         self._keeper = self._office.portal.submit(self._keep())
 
@@ -437,6 +470,9 @@ class HeldRun:
         snapshot: str | None = None,
         awaiting: tuple[str, ...] = (),
     ) -> None:
+        if self.is_over:
+            return
+
         def step(view: View) -> Change | None:
             if view.run is None:
                 raise GuardError(f"run {self.code} is not on record; begin it again")

@@ -69,12 +69,12 @@ class Oversight:
     async def go(self, by: Principal, run: Run) -> Run:
         """What was paused goes on, and so does time."""
         await self._each_pending(run, Thaw(by.name))
-        moved = await self._moved(run, Continue(by.name))
+        # First those inside, so that whoever goes on with the outer one does not find them paused.
         for child in await self._open_children(run):
             if child.state is RunState.PAUSED:
                 with suppress(Conflict):
                     await self.go(by, child)
-        return moved
+        return await self._moved(run, Continue(by.name))
 
     async def _open_children(self, run: Run) -> tuple[Run, ...]:
         found: list[Run] = []
