@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Protocol
 
 from assent.core.audit import Entry
@@ -214,6 +215,10 @@ class Store(Protocol):
 
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         """How every stop switch was last set."""
+        ...
+
+    async def spent(self, workspace: str, agent: str, since: datetime, but: str = "") -> Decimal:
+        """What the agent's runs that began since then have cost, all but one of them."""
         ...
 
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:

@@ -49,6 +49,15 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Charge:
+    """Something of it was begun by a process that does not hold it: what that costs and uses up."""
+
+    spend: Decimal = Decimal(0)
+    used: Mapping[str, Decimal] = field(default_factory=dict)
+    checked_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Park:
     """Its process ends; `waits` are the requests that wake it."""
 
@@ -97,12 +106,12 @@ class Lapse:
     """Time has passed: its process did not show that it lives."""
 
 
-RunEvent = Enter | Live | Progress | Park | Finished | Failed | Stopped | Pause | Continue | Stop | Lapse
+RunEvent = Enter | Live | Progress | Charge | Park | Finished | Failed | Stopped | Pause | Continue | Stop | Lapse
 
 RUN_LEGAL: dict[RunState, tuple[type, ...]] = {
-    RunState.RUNNING: (Enter, Live, Progress, Park, Finished, Failed, Pause, Stop, Lapse),
-    RunState.PARKED: (Enter, Pause, Stop),
-    RunState.ORPHANED: (Enter, Live, Progress, Park, Finished, Failed, Pause, Stop),
+    RunState.RUNNING: (Enter, Live, Progress, Charge, Park, Finished, Failed, Pause, Stop, Lapse),
+    RunState.PARKED: (Enter, Charge, Pause, Stop),
+    RunState.ORPHANED: (Enter, Live, Progress, Charge, Park, Finished, Failed, Pause, Stop),
     RunState.PAUSED: (Live, Progress, Park, Finished, Failed, Continue, Stop, Lapse),
     RunState.STOPPING: (Live, Progress, Park, Finished, Failed, Stopped, Lapse),
     RunState.STOPPED: (),
@@ -140,6 +149,8 @@ def advance_run(run: Run, event: RunEvent, now: datetime) -> Change | None:
             return _moved(replace(run, state=state, due_at=now + lease), now)
         case Progress():
             return _progressed(run, event, now)
+        case Charge(spend, used, checked_in):
+            return _progressed(run, Progress(run.fence, spend=spend, used=used, checked_in=checked_in), now)
         case Park(waits=waits):
             return _parked(run, waits, now)
         case Finished(outcome=outcome):

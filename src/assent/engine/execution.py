@@ -19,7 +19,9 @@ from assent.core.change import Change, entry
 from assent.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
 from assent.core.request import Request, State
 from assent.core.run import Run
-from assent.engine.office import nobody_holds
+from assent.core.run_life import Charge, advance_run
+from assent.core.scope import cost, uses
+from assent.engine.office import Held, nobody_holds
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.threads import in_thread
@@ -157,7 +159,7 @@ class Execution:
         """The function's result, after intent (unless already on record), the call, and the record of its end."""
         if request.state is not State.RUNNING:
             _is_permitted(tool, request)
-            request = await self.begin(request)
+            request = await self.begin(request, run=request.ask.run or None, holding=_charged)
         token = _KEY.set(request.idempotency_key)
         try:
             values = self.values(tool, request)
@@ -311,6 +313,26 @@ def _run_already(result: Any) -> Any:
             f"it returned a {result}, whose body has not run; return a list, so that it runs while it is permitted"
         )
     return result
+
+
+def _charged(view: View, began: Request) -> Run | None:
+    """The run when something of it that was held begins in a process that does not hold it.
+
+    What did not have to wait was charged when it was put on record; what is tried again was when it first began.
+    """
+    run, was = view.run, view.request
+    if run is None:
+        return None
+    if run.is_held:
+        raise Held(run)
+    if was is None or was.state is not State.APPROVED or not began.ask.candidate.verdict.gate.holds:
+        return None
+    if not run.state.is_open:
+        return None
+    candidate = began.candidate
+    used = uses(candidate.action, candidate.assessment)
+    change = advance_run(run, Charge(cost(candidate.action), used, bool(began.votes)), view.now)
+    return change.run if change is not None else None
 
 
 def _is_permitted(tool: Tool, request: Request) -> None:

@@ -28,7 +28,7 @@ from assent.engine.holding import CURRENT
 from assent.engine.hosting import Host, HostFunction, begin, begin_inside, called, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
-from assent.engine.office import HeldUp, Office
+from assent.engine.office import Held, HeldUp, Office
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal
@@ -481,7 +481,7 @@ class Gate:
                 raise refusal(await self._execution.withdraw(request, reason))
             try:
                 return await self._execution.run(known, request, injected)
-            except HeldUp:
+            except (Held, HeldUp):
                 await self._judgement.refresh()
                 return await self.resume(request_id, patience, **injected)
         return result_of(request, known)

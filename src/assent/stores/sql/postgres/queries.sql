@@ -304,6 +304,10 @@ SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
 WHERE r.workspace = %(workspace)s AND r.agent = %(agent)s AND r.run = '' AND r.step = %(step)s AND r.state = 'pending';
 
+-- name: spent
+SELECT coalesce(sum((body::jsonb ->> 'spend')::numeric), 0) FROM runs
+WHERE workspace = %(workspace)s AND agent = %(agent)s AND id >= %(since)s AND id <> %(but)s;
+
 -- name: pressure
 SELECT (
     SELECT count(*) FROM (
