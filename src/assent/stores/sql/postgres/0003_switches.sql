@@ -72,6 +72,22 @@ $$;
 CREATE TRIGGER switches_agent_keeps_out BEFORE INSERT OR UPDATE ON switches FOR EACH ROW
     EXECUTE FUNCTION assent_agent_keeps_out();
 
+-- Who is told about a request may decide about it, so on an agent's connection the circle grows only as the request's own
+-- ladder says, and when its time has come.
+CREATE FUNCTION assent_told_in_time(was jsonb, becomes jsonb, asks_for jsonb, due timestamptz)
+RETURNS boolean LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(becomes -> 'told', '[]') = coalesce(was -> 'told', '[]') OR (
+        due <= clock_timestamp()
+        AND coalesce(becomes -> 'told', '[]') @> coalesce(was -> 'told', '[]')
+        AND NOT EXISTS (
+            SELECT name FROM jsonb_array_elements(becomes -> 'told') name
+            EXCEPT SELECT jsonb_array_elements(was -> 'told')
+            EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].tell[*]')
+            EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].rota[*]')
+        )
+    )
+$$;
+
 -- As before; and where an agent finds that the facts have changed since it was approved, it may ask again (nothing that
 -- was said about it counts any more then) or note down the change.
 CREATE OR REPLACE FUNCTION assent_agent_moves() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -96,7 +112,7 @@ BEGIN
              NEW.executor, NEW.purged, NEW.word, NEW.review)
           = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
              OLD.executor, OLD.purged, '', OLD.review)
-        AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer']
+        AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer', 'told']
         AND NEW.gate IN ('hard', 'manual')
         AND (becomes ->> 'round')::bigint = coalesce((was ->> 'round')::bigint, 0) + 1
         AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
@@ -133,6 +149,9 @@ BEGIN
         AND (NEW.review = OLD.review OR (OLD.review = 'none' AND NEW.review = 'open'))
         AND (becomes -> 'candidate') IS NOT DISTINCT FROM (was -> 'candidate')
         AND (becomes -> 'votes') IS NOT DISTINCT FROM (was -> 'votes')
+        AND assent_told_in_time(was, becomes, coalesce(was -> 'candidate', (
+            SELECT a.body::jsonb -> 'candidate' FROM asks a WHERE a.workspace = OLD.workspace AND a.id = OLD.id
+        )), OLD.due_at)
         AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
         AND ((becomes -> 'answer') IS NOT DISTINCT FROM (was -> 'answer') OR NEW.state = 'answered')
         AND (NEW.state = 'cancelled' OR (becomes -> 'decided_by') IS NOT DISTINCT FROM (was -> 'decided_by'))
