@@ -76,8 +76,7 @@ CREATE TRIGGER switches_agent_keeps_out BEFORE INSERT OR UPDATE ON switches FOR 
 -- ladder says, and when its time has come.
 CREATE FUNCTION assent_told_in_time(was jsonb, becomes jsonb, asks_for jsonb, due timestamptz)
 RETURNS boolean LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(becomes -> 'told', '[]') = coalesce(was -> 'told', '[]') OR (
-        due <= clock_timestamp()
+    SELECT due <= clock_timestamp()
         AND coalesce(becomes -> 'told', '[]') @> coalesce(was -> 'told', '[]')
         AND NOT EXISTS (
             SELECT name FROM jsonb_array_elements(becomes -> 'told') name
@@ -85,7 +84,6 @@ RETURNS boolean LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $
             EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].tell[*]')
             EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].rota[*]')
         )
-    )
 $$;
 
 -- As before; and where an agent finds that the facts have changed since it was approved, it may ask again (nothing that
@@ -129,6 +127,13 @@ BEGIN
     THEN
         RETURN NEW;
     END IF;
+    IF (becomes -> 'told') IS DISTINCT FROM (was -> 'told') THEN
+        IF NOT assent_told_in_time(was, becomes, coalesce(was -> 'candidate', (
+            SELECT a.body::jsonb -> 'candidate' FROM asks a WHERE a.workspace = OLD.workspace AND a.id = OLD.id
+        )), OLD.due_at) THEN
+            RAISE EXCEPTION 'an agent does not say who may decide' USING ERRCODE = '42501';
+        END IF;
+    END IF;
     allowed := CASE
         WHEN OLD.state = 'pending' THEN
             NEW.state IN ('pending', 'expired', 'cancelled')
@@ -149,9 +154,6 @@ BEGIN
         AND (NEW.review = OLD.review OR (OLD.review = 'none' AND NEW.review = 'open'))
         AND (becomes -> 'candidate') IS NOT DISTINCT FROM (was -> 'candidate')
         AND (becomes -> 'votes') IS NOT DISTINCT FROM (was -> 'votes')
-        AND assent_told_in_time(was, becomes, coalesce(was -> 'candidate', (
-            SELECT a.body::jsonb -> 'candidate' FROM asks a WHERE a.workspace = OLD.workspace AND a.id = OLD.id
-        )), OLD.due_at)
         AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
         AND ((becomes -> 'answer') IS NOT DISTINCT FROM (was -> 'answer') OR NEW.state = 'answered')
         AND (NEW.state = 'cancelled' OR (becomes -> 'decided_by') IS NOT DISTINCT FROM (was -> 'decided_by'))
