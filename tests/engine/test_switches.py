@@ -372,3 +372,55 @@ async def test_a_worker_begins_nothing_of_an_agent_paused_unheard(
         await release(house, "cleanup")
         await house.in_state(request.id, State.DONE)
     assert ran == ["a"]
+
+
+@pytest.mark.parametrize("agent", ["cleanup", EVERYTHING])
+async def test_a_run_that_somebody_paused_by_itself_is_not_lifted_with_its_agent(house: House, agent: str) -> None:
+    world, over = World(house.gate), office(house)
+
+    async def work(goal: str) -> Any:
+        async with house.gate.run(goal):
+            return await world.delete([goal])
+
+    tasks = {goal: house.start(work(goal)) for goal in ("by hand", "by switch")}
+    await house.waiting(2)
+    runs = {run.goal: run for run in await house.desk.store.runs("default", RunFilter())}
+    await over.pause(house.me, runs["by hand"])
+    await hold(house, agent, Setting.PAUSE)
+    assert [run.goal for run in await release(house, agent)] == ["by switch"]
+    now = {run.goal: run for run in await house.desk.store.runs("default", RunFilter())}
+    assert (now["by hand"].state, now["by switch"].state) == (RunState.PAUSED, RunState.RUNNING)
+    pending = {request.ask.run: request for request in await house.waiting(2)}
+    assert pending[now["by hand"].id].frozen_at is not None  # time stands still for it as well
+    assert pending[now["by switch"].id].frozen_at is None
+    await over.go(house.me, now["by hand"])
+    for request in pending.values():
+        await house.inbox.approve(house.me, request.id)
+    assert [await task for task in tasks.values()] == [1, 1]
+
+
+async def test_one_paused_with_its_agent_goes_on_when_everything_does(house: House) -> None:
+    world = World(house.gate)
+
+    async def work() -> Any:
+        async with house.gate.run("Tidy up"):
+            return await world.delete(["a"])
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    await hold(house, "cleanup", Setting.PAUSE)
+    await hold(house, EVERYTHING, Setting.PAUSE)
+    assert [run async for run in office(house).release(house.me, "cleanup")] == []
+    assert [run.goal for run in await release(house, EVERYTHING)] == ["Tidy up"]
+    await house.inbox.approve(house.me, request.id)
+    assert await task == 1
+
+
+async def test_a_run_inside_that_somebody_paused_by_itself_is_not_lifted_either(house: House) -> None:
+    over = office(house)
+    async with house.gate.run("Outer"), house.gate.run("Inner") as inner:
+        await over.pause(house.me, inner.record)
+        await hold(house, "cleanup", Setting.PAUSE)
+        await release(house, "cleanup")
+        states = {run.goal: run.state for run in await house.desk.store.runs("default", RunFilter())}
+        assert states == {"Outer": RunState.RUNNING, "Inner": RunState.PAUSED}

@@ -88,6 +88,8 @@ class Stopped:
 class Pause:
     by: str
     reason: str = ""
+    switch: str = ""
+    """Whose switch it is; empty where it is about this run alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +161,13 @@ def advance_run(run: Run, event: RunEvent, now: datetime) -> Change | None:
             return _ended(replace(run, error=error), RunState.FAILED, now, "run.failed", run.worker)
         case Stopped():
             return _ended(run, RunState.STOPPED, now, "run.stopped", run.worker)
-        case Pause(by, reason):
-            paused = replace(run, state=RunState.PAUSED, paused_from=run.state, by=by, reason=reason)
+        case Pause(by, reason, switch):
+            paused = replace(run, state=RunState.PAUSED, paused_from=run.state, by=by, reason=reason, switch=switch)
             return _moved(paused, now, "run.paused", by)
         case Continue(by):
             back = run.paused_from or RunState.RUNNING
-            return _moved(replace(run, state=back, paused_from=None, by="", reason=""), now, "run.continued", by)
+            gone = replace(run, state=back, paused_from=None, by="", reason="", switch="")
+            return _moved(gone, now, "run.continued", by)
         case Stop(by, reason):
             return _stopped(replace(run, by=by, reason=reason, paused_from=None), run.state, now)
         case Lapse():
