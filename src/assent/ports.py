@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Protocol
 
 from assent.core.audit import Entry
@@ -23,6 +24,8 @@ class View:
     request: Request | None
     grants: tuple[Grant, ...] = ()
     run: Run | None = None
+    switches: tuple[Switch, ...] = ()
+    """Those that hold up the agent that the transaction names."""
 
 
 Step = Callable[[View], Change | None]
@@ -136,6 +139,7 @@ class Store(Protocol):
         hint: Request | None = None,
         run: str | None = None,
         awaiting: Sequence[str] = (),
+        agent: str = "",
     ) -> Change | None:
         """The change that `step` made of the current state, durably committed.
 
@@ -145,6 +149,7 @@ class Store(Protocol):
         one without either whose agent and user already wait for a decision on exactly the same.
         A run that is parked on requests names them in `awaiting`: whoever decides one of them meanwhile waits
         for this commit, and then wakes the run.
+        What only an `agent` that nobody holds up may do names it: `step` sees the switches that hold it up.
         `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
         transaction, that it is still current and that no deadline the step looked at has passed.
         """
@@ -215,6 +220,10 @@ class Store(Protocol):
 
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         """How every stop switch was last set."""
+        ...
+
+    async def spent(self, workspace: str, agent: str, since: datetime, but: str = "") -> Decimal:
+        """What the agent's runs that began since then have cost, all but one of them."""
         ...
 
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:

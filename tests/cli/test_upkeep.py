@@ -160,6 +160,16 @@ def test_a_worker_runs_what_is_approved_and_stops_in_order(
     assert (here / "noted").read_text() == "hello"
 
 
+def test_a_worker_says_that_its_database_is_new(here: Path) -> None:
+    (here / "shop.py").write_text(WORKER)
+    with subprocess.Popen([*COMMAND, "worker", "shop:gate"], stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        assert "working for shop:gate" in worker.stderr.readline()
+        worker.send_signal(signal.SIGTERM)
+        told = worker.communicate(timeout=20)[1]
+    assert f"{here / 'assent.db'} is new and empty: it begins here" in told
+
+
 @pytest.mark.parametrize(
     ("target", "complaint"),
     [("shop", "MODULE:GATE"), ("nowhere:gate", "no module 'nowhere'"), ("os:path", "is not a gate")],

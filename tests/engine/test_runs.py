@@ -11,6 +11,7 @@ import assent
 from assent.core.request import State
 from assent.core.run import RunState
 from assent.core.run_life import Enter, advance_run
+from assent.engine.holding import CURRENT
 from assent.engine.oversight import Oversight
 from assent.errors import GuardError, InvalidArguments
 from assent.ports import Filter, RunFilter, View
@@ -105,6 +106,7 @@ async def test_a_run_whose_process_vanished_is_orphaned_and_its_key_goes_on(hous
     await world.move("a")
     assert active._keeper is not None
     active._keeper.cancel()  # as if its process were gone
+    CURRENT.set(None)
     async with house.gate.worker():
         await until(house, RunState.ORPHANED)
     again = World(house.gate)

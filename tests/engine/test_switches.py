@@ -263,3 +263,164 @@ async def test_a_switch_set_while_facts_are_looked_up_holds(house: House) -> Non
     go_on.set()
     with pytest.raises(RunStopped):
         await task
+
+
+class Deaf:
+    """The gate hears nothing of what others do, as if its process slept from here on."""
+
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._house, self._patch = house, monkeypatch
+
+        async def nothing() -> None:
+            return
+
+        monkeypatch.setattr(house.gate, "_refresh", nothing)
+
+    async def turn(self, setting: Setting) -> None:
+        """Somebody turns the switch alone; the runs would follow."""
+        await office(self._house)._turn(self._house.me, "cleanup", setting, "enough")
+        assert self._house.gate._judgement.switches == ()
+
+    async def hears_again(self) -> None:
+        self._patch.undo()
+        await self._house.gate._judgement.refresh()
+
+
+async def test_nothing_is_begun_after_a_stop_that_was_not_heard_of(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(house.gate)
+    quick = house.gate.guard(_drop, name="drop", reversible=False, patience=0)
+    with pytest.raises(assent.Parked) as parked:
+        await quick("a")
+    proposal = await house.gate.propose("transfer_money", {"amount": 1.0})
+    waits = house.start(world.delete(["a"]))
+    requests = await house.waiting(3)
+    deaf = Deaf(house, monkeypatch)
+    for request in requests:
+        if request.candidate.action.name != "delete_files":
+            phrase = (await house.inbox.brief(request.id)).phrase
+            await house.inbox.approve(house.me, request.id, confirm=phrase)
+    await deaf.turn(Setting.STOP)
+    with pytest.raises(RunStopped, match="enough"):
+        await world.move("a")
+    house.gate._judgement.switches = ()
+    with pytest.raises(RunStopped):
+        await house.gate.propose("transfer_money", {"amount": 2.0})
+    house.gate._judgement.switches = ()
+    with pytest.raises(assent.Denied, match="enough"):
+        await house.gate.resume(parked.value.request_id)
+    house.gate._judgement.switches = ()
+    with pytest.raises(assent.Denied, match="enough"):
+        async with proposal.execution():
+            raise AssertionError("it was stopped")
+    house.gate._judgement.switches = ()
+    await house.inbox.approve(house.me, next(r.id for r in requests if r.candidate.action.name == "delete_files"))
+    with pytest.raises(assent.Denied, match="enough"):
+        await waits
+    assert world.did == []
+
+
+async def _drop(path: str) -> str:
+    raise AssertionError("it was stopped")
+
+
+@pytest.mark.parametrize("in_a_run", [False, True])
+async def test_what_is_paused_unheard_waits_and_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch, in_a_run: bool
+) -> None:
+    world = World(house.gate)
+
+    async def work() -> Any:
+        if not in_a_run:
+            return await world.move("a")
+        async with house.gate.run("Tidy up"):
+            await deaf.turn(Setting.PAUSE)
+            return await world.move("a")
+
+    deaf = Deaf(house, monkeypatch)
+    if not in_a_run:
+        await deaf.turn(Setting.PAUSE)
+    task = house.start(work())
+    done, _ = await asyncio.wait([task], timeout=0.3)
+    assert (done, world.did) == (set(), [])
+    await deaf.hears_again()
+    await release(house, "cleanup")
+    assert (await task, world.did) == ("A", ["move a"])
+
+
+async def test_a_worker_begins_nothing_of_an_agent_paused_unheard(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    @house.gate.guard(reversible=False, detached=True, patience=0)
+    async def shred(path: str) -> str:
+        ran.append(path)
+        return path
+
+    with pytest.raises(assent.Parked):
+        await shred("a")
+    (request,) = await house.waiting()
+    deaf = Deaf(house, monkeypatch)
+    await house.inbox.approve(house.me, request.id)
+    await deaf.turn(Setting.PAUSE)
+    async with house.gate.worker():
+        await asyncio.sleep(0.3)
+        assert ran == []
+        await deaf.hears_again()
+        await release(house, "cleanup")
+        await house.in_state(request.id, State.DONE)
+    assert ran == ["a"]
+
+
+@pytest.mark.parametrize("agent", ["cleanup", EVERYTHING])
+async def test_a_run_that_somebody_paused_by_itself_is_not_lifted_with_its_agent(house: House, agent: str) -> None:
+    world, over = World(house.gate), office(house)
+
+    async def work(goal: str) -> Any:
+        async with house.gate.run(goal):
+            return await world.delete([goal])
+
+    tasks = {goal: house.start(work(goal)) for goal in ("by hand", "by switch")}
+    await house.waiting(2)
+    runs = {run.goal: run for run in await house.desk.store.runs("default", RunFilter())}
+    await over.pause(house.me, runs["by hand"])
+    await hold(house, agent, Setting.PAUSE)
+    assert [run.goal for run in await release(house, agent)] == ["by switch"]
+    now = {run.goal: run for run in await house.desk.store.runs("default", RunFilter())}
+    assert (now["by hand"].state, now["by switch"].state) == (RunState.PAUSED, RunState.RUNNING)
+    pending = {request.ask.run: request for request in await house.waiting(2)}
+    assert pending[now["by hand"].id].frozen_at is not None  # time stands still for it as well
+    assert pending[now["by switch"].id].frozen_at is None
+    await over.go(house.me, now["by hand"])
+    for request in pending.values():
+        await house.inbox.approve(house.me, request.id)
+    assert [await task for task in tasks.values()] == [1, 1]
+
+
+async def test_one_paused_with_its_agent_goes_on_when_everything_does(house: House) -> None:
+    world = World(house.gate)
+
+    async def work() -> Any:
+        async with house.gate.run("Tidy up"):
+            return await world.delete(["a"])
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    await hold(house, "cleanup", Setting.PAUSE)
+    await hold(house, EVERYTHING, Setting.PAUSE)
+    assert [run async for run in office(house).release(house.me, "cleanup")] == []
+    assert [run.goal for run in await release(house, EVERYTHING)] == ["Tidy up"]
+    await house.inbox.approve(house.me, request.id)
+    assert await task == 1
+
+
+async def test_a_run_inside_that_somebody_paused_by_itself_is_not_lifted_either(house: House) -> None:
+    over = office(house)
+    async with house.gate.run("Outer"), house.gate.run("Inner") as inner:
+        await over.pause(house.me, inner.record)
+        await hold(house, "cleanup", Setting.PAUSE)
+        await release(house, "cleanup")
+        states = {run.goal: run.state for run in await house.desk.store.runs("default", RunFilter())}
+        assert states == {"Outer": RunState.RUNNING, "Inner": RunState.PAUSED}

@@ -1,9 +1,11 @@
 """What an agent's database role can do (everything a gate does) and cannot (decide), tried with real logins."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -36,9 +38,12 @@ from assent.core.decision import (
 )
 from assent.core.grant import use
 from assent.core.request import Ask, Executor, Kind, Question, Request, State
-from assent.core.run import RunState
-from assent.core.run_life import Continue, Park, Pause, Stop, Stopped
-from assent.core.verdict import AtEnd, GateKind, Ladder
+from assent.core.run import RunState, Scope
+from assent.core.run_life import Continue, Park, Pause, Progress, Stop, Stopped
+from assent.core.running import asked_again
+from assent.core.switch import Setting, Switch
+from assent.core.switching import turned
+from assent.core.verdict import AtEnd, GateKind, Ladder, Rung
 from assent.errors import NotAllowed
 from assent.ports import View
 from assent.stores.postgres import PostgresStore
@@ -398,3 +403,141 @@ async def test_an_agent_works_on_a_run_and_does_not_go_on_with_what_was_paused(
     await agent.transact(WORKSPACE, None, moves(lambda now: Stopped(now.fence)), run=run.id)
     with pytest.raises(NotAllowed):
         await agent.transact(WORKSPACE, None, silently, run=run.id)
+
+
+def _told(view: View, *names: str) -> Change:
+    assert view.request is not None
+    return Change(replace(view.request, told=(*view.request.told, *names), version=view.request.version + 1))
+
+
+async def test_an_agent_says_nobody_may_decide_whom_the_ladder_does_not_name(
+    agent: PostgresStore, reviewer: PostgresStore
+) -> None:
+    soon = timedelta(milliseconds=1)
+    ladder = Ladder(rungs=(Rung(soon, tell=("bob",)), Rung(timedelta(minutes=30), rota=("carol", "dave"))))
+    request = await propose(agent, ask_for(1, ladder=ladder))
+    await asyncio.sleep(0.01)
+    for name in ("mallory", "PT1800S"):
+        with pytest.raises(NotAllowed):
+            await agent.transact(WORKSPACE, request.id, lambda view, name=name: _told(view, name))  # type: ignore[misc]
+    request = await happen(agent, request, Overdue())
+    assert request.told == ("bob",)
+    with pytest.raises(NotAllowed):  # carol's turn has not come
+        await agent.transact(WORKSPACE, request.id, lambda view: _told(view, "carol"))
+    forgotten = replace(request, told=(), version=request.version + 1)
+    with pytest.raises(NotAllowed):
+        await agent.transact(WORKSPACE, request.id, lambda _: Change(forgotten))
+    assert await agent.request(WORKSPACE, request.id) == request
+    await reviewer.transact(WORKSPACE, request.id, lambda view: _told(view, "carol"))
+
+
+async def test_a_request_is_what_its_row_says(
+    agent: PostgresStore, reviewer: PostgresStore, postgres_database: str
+) -> None:
+    request = await propose(agent, ask_for(1))
+    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assent_agent")
+    forged = (
+        """body = jsonb_set(body::jsonb, '{state}', '"approved"')::text""",
+        """body = (body::jsonb - 'state')::text""",
+        """body = jsonb_set(body::jsonb, '{told}', '["mallory"]')::text""",
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        for change in forged:
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(f"UPDATE requests SET version = version + 1, {change}")
+            assert caught.value.sqlstate == "42501", change
+        connection.execute("UPDATE requests SET version = version + 1")  # with nothing forged it goes through
+    stored = await reviewer.request(WORKSPACE, request.id)
+    assert stored is not None
+    assert (stored.state, stored.told) == (State.PENDING, ())
+
+
+async def test_asked_again_nothing_that_was_said_counts_on_an_agents_connection(
+    agent: PostgresStore, reviewer: PostgresStore
+) -> None:
+    request = await propose(agent, ask_for(1))
+    approved = await happen(reviewer, request, Decided(Approve(), by="bob"))
+    again = asked_again(approved, await agent.now())
+    again = replace(again, version=approved.version + 1)
+    soft = replace(again.candidate, verdict=replace(again.candidate.verdict, gate=GateKind.SOFT))
+    forged = (
+        replace(again, votes=approved.votes),
+        replace(again, decided_by="bob"),
+        replace(again, permit=approved.permit),
+        replace(again, answer="x"),
+        replace(again, told=("mallory",)),
+        replace(again, round=approved.round),
+        replace(again, chosen=1),
+        replace(again, word="approve"),
+        replace(again, candidate=soft),
+    )
+    for change in forged:
+        with pytest.raises(NotAllowed):
+            await agent.transact(WORKSPACE, request.id, lambda _, c=change: Change(c))  # type: ignore[misc]
+    assert await agent.request(WORKSPACE, request.id) == approved
+    await agent.transact(WORKSPACE, request.id, lambda _: Change(again))
+
+
+async def test_what_changed_since_is_noted_and_nothing_else(agent: PostgresStore, reviewer: PostgresStore) -> None:
+    request = await propose(agent, ask_for(1))
+    approved = await happen(reviewer, request, Decided(Approve(), by="bob"))
+    noted = replace(approved, version=approved.version + 1, changes=("47 instances, not 3",))
+    assert approved.permit is not None
+    forged = (
+        replace(noted, permit=replace(approved.permit, digest="f" * 64)),
+        replace(noted, votes=()),
+        replace(noted, told=("mallory",)),
+        replace(noted, decided_by="carol"),
+        replace(noted, changes=()),
+    )
+    for change in forged:
+        with pytest.raises(NotAllowed):
+            await agent.transact(WORKSPACE, request.id, lambda _, c=change: Change(c))  # type: ignore[misc]
+    await agent.transact(WORKSPACE, request.id, lambda _: Change(noted))
+    assert await reviewer.request(WORKSPACE, request.id) == noted
+
+
+async def test_an_agent_does_not_say_what_a_run_is_or_may_do(
+    agent: PostgresStore, owner: PostgresStore, postgres_database: str
+) -> None:
+    run = a_run(1, scope=Scope(limits={"files": Decimal(20)}))
+    await agent.transact(WORKSPACE, None, begins(run))
+
+    def wider(view: View) -> Change:
+        assert view.run is not None
+        scope = Scope(limits={"files": Decimal(2000)})
+        return Change(run=replace(view.run, scope=scope, version=view.run.version + 1))
+
+    with pytest.raises(NotAllowed):
+        await agent.transact(WORKSPACE, None, wider, run=run.id)
+    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assent_agent")
+    forged = (
+        """body = jsonb_set(body::jsonb, '{state}', '"finished"')::text""",
+        """body = (body::jsonb - 'scope')::text""",
+        """state = 'parked'""",
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        for change in forged:
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(f"UPDATE runs SET version = version + 1, {change}")
+            assert caught.value.sqlstate == "42501", change
+    before = await owner.run(WORKSPACE, run.id)
+    assert before is not None
+    assert (before.state, before.scope) == (RunState.RUNNING, run.scope)
+    await agent.transact(WORKSPACE, None, moves(lambda now: Progress(now.fence, steps=1)), run=run.id)
+    await owner.transact(WORKSPACE, None, wider, run=run.id)
+
+
+async def test_an_agent_turns_no_switch_and_is_held_by_one(agent: PostgresStore, reviewer: PostgresStore) -> None:
+    switch = Switch(WORKSPACE, "cleanup", Setting.GO, "", await agent.now())
+    with pytest.raises(NotAllowed):
+        await agent.transact(WORKSPACE, None, lambda view: turned(switch, Setting.PAUSE, "agent", "", view.now))
+    await reviewer.transact(WORKSPACE, None, lambda view: turned(switch, Setting.PAUSE, "bob", "", view.now))
+    seen: list[Any] = []
+
+    def step(view: View) -> Change | None:
+        seen[:] = view.switches
+        return None if view.switches else inserted(pending(asked(1)))(view)
+
+    assert await agent.transact(WORKSPACE, None, step, agent="cleanup") is None
+    assert [each.setting for each in seen] == [Setting.PAUSE]

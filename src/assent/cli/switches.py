@@ -117,6 +117,10 @@ def _hold(
         if setting is Setting.GO:
             for switch in still:
                 say(Text(f"{switch_words(switch)}; {release_words(switch)}", style="yellow"))
+            for run in () if run_id else await over.everything(agent):
+                if run.state is RunState.PAUSED and not run.switch:
+                    says = f"run {run.code} stays paused: {visible(run.by, lines=False)} paused it by itself"
+                    say(Text(f"{says}; `assent go {run.code}` lets it go on", style="yellow"))
         return None
 
     at_desk(ctx, work)

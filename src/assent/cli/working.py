@@ -11,6 +11,7 @@ from assent.blocking import BlockingGate
 from assent.cli.outcome import tell
 from assent.engine.gate import Gate
 from assent.errors import GuardError, SettingsError
+from assent.ports import Filter, RunFilter
 from assent.settings import Settings
 
 
@@ -46,6 +47,15 @@ def found(target: str) -> Gate:
     return value
 
 
+async def _is_empty(gate: Gate) -> bool:
+    """Nobody has asked for anything in this workspace yet."""
+    store, workspace = gate.store, gate.workspace
+    runs, page = await asyncio.gather(
+        store.runs(workspace, RunFilter(), limit=1), store.requests(workspace, Filter(), limit=1)
+    )
+    return not runs and not page.requests
+
+
 async def _serve(gate: Gate, target: str, capacity: int) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -53,6 +63,11 @@ async def _serve(gate: Gate, target: str, capacity: int) -> None:
     worker = gate.worker(capacity=capacity)
     async with worker:
         tell(f"working for {target} on {gate.store.address}; Ctrl-C or SIGTERM ends it in order")
+        if await _is_empty(gate):
+            tell(
+                f"{gate.store.address} is new and empty: it begins here; if agents work already, they work on another "
+                "database (run this in their directory, or give both one ASSENT_DATABASE)"
+            )
         await stop.wait()
         tell("no new work is taken; what was begun ends first (again to leave at once: its outcome is then unknown)")
         for number in (signal.SIGTERM, signal.SIGINT):

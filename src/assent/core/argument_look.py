@@ -24,6 +24,8 @@ from assent.core.secret_text import holds_secret, is_secret_key, is_secret_name
 MOST_VALUES = 5_000
 MOST_TEXT = 120_000
 HEAD = TAIL = 20_000
+SEEN = 300
+"""So much of a path is kept."""
 _NUMBERS = (int, float)
 _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
@@ -137,9 +139,9 @@ class Look:
 
     def path(self, value: str) -> None:
         marks = path_marks(value)
-        self.found.setdefault("paths", {})[value[:300]] = marks
+        self.found.setdefault("paths", {})[value[:SEEN]] = marks
         if "holds credentials" in marks:
-            self.note("credentials", (value[:300],))
+            self.note("credentials", (value[:SEEN],))
 
     def reach(self, key: str, kind: int, value: str) -> None:
         bare = value.strip().lower()

@@ -88,10 +88,13 @@ def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime 
 
 
 def spending(assessment: Assessment) -> Decimal | None:
-    """What a call costs a budget: the largest of everything that is said of its money; `None` if that is unclear."""
+    """What a call costs a budget: the largest of everything that is said of its money; `None` if that is unclear.
+
+    Below zero is as large as above: whoever counts it says what it means there.
+    """
     told = [fact.value for fact in assessment.facts if fact.name in ("amount", "total")]
     amounts = [decimal(value) for value in told]
-    return None if None in amounts else max((amount for amount in amounts if amount is not None), default=None)
+    return None if None in amounts else max((each for each in amounts if each is not None), key=abs, default=None)
 
 
 def use(grant: Grant, amount: Json, now: datetime) -> Grant:

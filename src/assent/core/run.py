@@ -121,6 +121,8 @@ class Run:
     """Who ended, paused or stopped it, and why."""
     outcome: Json = None
     error: str = ""
+    switch: str = ""
+    """The stop switch that paused it; empty where somebody paused this very run."""
 
     @property
     def is_held(self) -> bool:

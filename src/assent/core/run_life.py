@@ -22,6 +22,8 @@ class Enter:
 
     worker: str
     lease: timedelta
+    inside: bool = False
+    """The process holds the run around it, so that whoever had this one has lost it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,15 @@ class Progress:
     plan: tuple[PlanStep, ...] | None = None
     observation: Observation | None = None
     confidence: float | None = None
+    checked_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Something of it was begun by a process that does not hold it: what that costs and uses up."""
+
+    spend: Decimal = Decimal(0)
+    used: Mapping[str, Decimal] = field(default_factory=dict)
     checked_in: bool = False
 
 
@@ -77,6 +88,8 @@ class Stopped:
 class Pause:
     by: str
     reason: str = ""
+    switch: str = ""
+    """Whose switch it is; empty where it is about this run alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +108,12 @@ class Lapse:
     """Time has passed: its process did not show that it lives."""
 
 
-RunEvent = Enter | Live | Progress | Park | Finished | Failed | Stopped | Pause | Continue | Stop | Lapse
+RunEvent = Enter | Live | Progress | Charge | Park | Finished | Failed | Stopped | Pause | Continue | Stop | Lapse
 
 RUN_LEGAL: dict[RunState, tuple[type, ...]] = {
-    RunState.RUNNING: (Enter, Live, Progress, Park, Finished, Failed, Pause, Stop, Lapse),
-    RunState.PARKED: (Enter, Pause, Stop),
-    RunState.ORPHANED: (Enter, Live, Progress, Park, Finished, Failed, Pause, Stop),
+    RunState.RUNNING: (Enter, Live, Progress, Charge, Park, Finished, Failed, Pause, Stop, Lapse),
+    RunState.PARKED: (Enter, Charge, Pause, Stop),
+    RunState.ORPHANED: (Enter, Live, Progress, Charge, Park, Finished, Failed, Pause, Stop),
     RunState.PAUSED: (Live, Progress, Park, Finished, Failed, Continue, Stop, Lapse),
     RunState.STOPPING: (Live, Progress, Park, Finished, Failed, Stopped, Lapse),
     RunState.STOPPED: (),
@@ -130,14 +143,16 @@ def advance_run(run: Run, event: RunEvent, now: datetime) -> Change | None:
             request_id=run.id, code=run.code, state=str(run.state),
         )  # fmt: skip
     match event:
-        case Enter(worker, lease):
-            return _entered(run, worker, lease, now)
+        case Enter(worker, lease, inside):
+            return _entered(run, worker, lease, inside, now)
         case Live(lease=lease):
             # An orphan that shows that it lives is none.
             state = RunState.RUNNING if run.state is RunState.ORPHANED else run.state
             return _moved(replace(run, state=state, due_at=now + lease), now)
         case Progress():
             return _progressed(run, event, now)
+        case Charge(spend, used, checked_in):
+            return _progressed(run, Progress(run.fence, spend=spend, used=used, checked_in=checked_in), now)
         case Park(waits=waits):
             return _parked(run, waits, now)
         case Finished(outcome=outcome):
@@ -146,20 +161,22 @@ def advance_run(run: Run, event: RunEvent, now: datetime) -> Change | None:
             return _ended(replace(run, error=error), RunState.FAILED, now, "run.failed", run.worker)
         case Stopped():
             return _ended(run, RunState.STOPPED, now, "run.stopped", run.worker)
-        case Pause(by, reason):
-            paused = replace(run, state=RunState.PAUSED, paused_from=run.state, by=by, reason=reason)
+        case Pause(by, reason, switch):
+            paused = replace(run, state=RunState.PAUSED, paused_from=run.state, by=by, reason=reason, switch=switch)
             return _moved(paused, now, "run.paused", by)
         case Continue(by):
             back = run.paused_from or RunState.RUNNING
-            return _moved(replace(run, state=back, paused_from=None, by="", reason=""), now, "run.continued", by)
+            gone = replace(run, state=back, paused_from=None, by="", reason="", switch="")
+            return _moved(gone, now, "run.continued", by)
         case Stop(by, reason):
             return _stopped(replace(run, by=by, reason=reason, paused_from=None), run.state, now)
         case Lapse():
             return _lapsed(run, now)
 
 
-def _entered(run: Run, worker: str, lease: timedelta, now: datetime) -> Change:
-    if run.state is RunState.RUNNING and run.worker != worker and run.due_at is not None and now < run.due_at:
+def _entered(run: Run, worker: str, lease: timedelta, inside: bool, now: datetime) -> Change:
+    is_kept = run.state is RunState.RUNNING and run.worker != worker and run.due_at is not None and now < run.due_at
+    if is_kept and not inside:
         raise Conflict(
             f"run {run.code} is held by {run.worker}; wait until it ends, or stop it",
             request_id=run.id, code=run.code, state=str(run.state),

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any
+from urllib.parse import unquote
 
 from assent.core.action import Action, Assessment
+from assent.core.argument_look import SEEN
 from assent.core.grant import decimal, spending
 from assent.core.money_text import CODES
 from assent.core.names import split_name
@@ -13,13 +16,16 @@ from assent.core.run import NO_SCOPE, Scope
 from assent.errors import InvalidArguments
 
 STEPS = "steps"
+_LISTS = ("actions", "recipients", "paths")
+_ENCODED = 4
+"""How often a path may be percent-encoded; nobody means more."""
 
 
 def uses(action: Action, assessment: Assessment) -> dict[str, Decimal]:
     """How much of each thing a call uses up: `files: 3`, `EUR: 12.50`. Reading uses nothing but a step.
 
     Things go by the name of the list that holds them and by the noun of the action (`delete_report` uses a report);
-    whatever has a path is a file.
+    whatever has a path is a file. Nothing gives anything back: an amount below zero uses up as much as one above it.
     """
     used = {STEPS: Decimal(1)}
     if assessment.effect.is_read:
@@ -27,14 +33,19 @@ def uses(action: Action, assessment: Assessment) -> dict[str, Decimal]:
     facts = {fact.name: fact for fact in assessment.facts}
     count = decimal(facts["count"].value) if "count" in facts else None
     if count is not None:
-        used[_noun(facts["count"].says)] = count
+        used[_noun(facts["count"].says)] = count = abs(count)
     if nouns := split_name(action.name).nouns:
         used.setdefault(_plural(nouns[-1]), Decimal(1) if count is None else count)
     if "paths" in facts and isinstance(paths := facts["paths"].value, list):
         used.setdefault("files", Decimal(len(paths)))
     if (amount := spending(assessment)) is not None and "currency" in facts:
-        used[str(facts["currency"].value)] = amount
+        used[str(facts["currency"].value)] = abs(amount)
     return used
+
+
+def cost(action: Action) -> Decimal:
+    """What a call is said to cost its run."""
+    return Decimal(0) if action.cost is None else Decimal(str(action.cost))
 
 
 def _noun(says: str) -> str:
@@ -94,9 +105,24 @@ def _is_among(whom: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _is_inside(path: str, allowed: tuple[str, ...]) -> bool:
-    """Below one of the directories, read as text: whatever climbs out is outside."""
-    parts = _parts(path)
-    return ".." not in parts and any(parts[: len(_parts(each))] == _parts(each) for each in allowed)
+    """Below one of the directories, read as text: whatever climbs out is outside, in any way of writing it.
+
+    What was cut short, or is encoded over and over, is not seen whole, so it is outside too.
+    """
+    if len(path) >= SEEN:
+        return False
+    readings = [path]
+    while (plain := unquote(readings[-1])) != readings[-1]:
+        readings.append(plain)
+        if len(readings) > _ENCODED:
+            return False
+    for each in readings:
+        parts = _parts(each)
+        if ".." in _parts(each.replace("\\", "/")) or "\0" in each:
+            return False
+        if not any(parts[: len(_parts(place))] == _parts(place) for place in allowed):
+            return False
+    return True
 
 
 def _parts(path: str) -> list[str]:
@@ -111,19 +137,34 @@ def scope_of(given: Any) -> Scope:
         return given
     if not isinstance(given, Mapping):
         raise InvalidArguments('a scope is a mapping, such as {"actions": ["delete_files"], "files": 20}')
-    lists = {name: _texts(name, given.get(name, ())) for name in ("actions", "recipients", "paths")}
+    lists = {name: _texts(name, given.get(name, ())) for name in _LISTS}
     limits = {}
     for name, most in given.items():
         if name in lists:
             continue
         if isinstance(most, bool) or not isinstance(most, int | float | Decimal):
-            raise InvalidArguments(f"the limit {name} of a scope is a number, such as 20")
-        limits[str(name)] = Decimal(str(most))
+            raise InvalidArguments(
+                f"a scope has {', '.join(_LISTS)}, and numbers for what is counted (files: 20, EUR: 50, steps: 100); "
+                f"{name!r} is none of the three, and it is given {type(most).__name__}, not a number"
+                f"{_meant(str(name))}"
+            )
+        limit = Decimal(str(most))
+        if not limit.is_finite() or limit < 0:
+            raise InvalidArguments(f"the limit {name!r} of a scope is a number that is not negative, such as 20")
+        limits[str(name)] = limit
     return Scope(limits=limits, **lists)
 
 
+def _meant(name: str) -> str:
+    close = get_close_matches(name.lower(), _LISTS, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 def _texts(name: str, given: Any) -> tuple[str, ...]:
-    found = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(each, str) for each in found):
-        raise InvalidArguments(f"{name} of a scope are texts")
-    return found
+    found = (given,) if isinstance(given, str) else given
+    if not isinstance(found, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in found):
+        raise InvalidArguments(f"{name} of a scope are texts, such as {name}=[{_EXAMPLES[name]!r}]")
+    return tuple(found)
+
+
+_EXAMPLES = {"actions": "delete_*", "recipients": "@example.org", "paths": "/srv/reports"}

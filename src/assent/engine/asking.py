@@ -18,7 +18,7 @@ from assent.core.request import Ask, Executor, Kind, Option, Request, State
 from assent.core.verdict import GateKind, Trigger, Verdict
 from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement, merged
-from assent.engine.office import Outpaced
+from assent.engine.office import Outpaced, nobody_holds
 from assent.engine.pressure import Throttle
 from assent.engine.sealing import redacted, sealed
 from assent.engine.threads import in_thread
@@ -168,6 +168,10 @@ class Asking:
                 f"the arguments of {prepared.tool.name} change when they are written as JSON and read back; "
                 "use types that survive that, so that what is shown is what runs"
             )
+        active = prepared.context.active
+        if active is not None and active.is_over:
+            known = await active.step_on_record(prepared.context.key)
+            return _same_call(known, prepared), False
         spent: set[str] = set()
         while True:
             try:
@@ -177,8 +181,8 @@ class Asking:
             except GrantSpent as gone:
                 spent.add(gone.grant_id)
             except Outpaced as faster:
-                assert prepared.context.active is not None  # noqa: S101  only a run is outpaced
-                prepared.context.active.saw(faster.run)
+                assert active is not None  # noqa: S101  only a run is outpaced
+                active.saw(faster.run)
             prepared = self._rejudged(prepared, given, hidden, spent)
 
     async def _recorded(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
@@ -269,6 +273,7 @@ class Asking:
         worker = self.execution.worker if start else ""
 
         def step(view: View) -> Change:
+            nobody_holds(view)
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
             if active is not None:
@@ -278,7 +283,7 @@ class Asking:
         active = context.active
         grants = () if verdict.grant is None else (verdict.grant,)
         run_id = None if active is None else active.id
-        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id)
+        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id, agent=context.agent)
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         if active is not None:
@@ -310,15 +315,7 @@ class Asking:
         request = await self.store.request(self.workspace, known.request_id)
         if request is None:
             raise known
-        asked = request.ask.candidate
-        content = digest(prepared.action.name, prepared.tool.schema_text, canonical(prepared.args))
-        if asked.content_digest != content:
-            raise Conflict(
-                f"step {prepared.context.key!r} was used for another call (request {request.code}); "
-                "give each call of a run a key of its own",
-                request_id=request.id, code=request.code, state=str(request.state),
-            )  # fmt: skip
-        return request
+        return _same_call(request, prepared)
 
     async def _options(self, prepared: Prepared, request_id: str, secret: dict[str, str]) -> tuple[Option, ...]:
         tool = prepared.tool
@@ -364,6 +361,18 @@ def claims(context: Context) -> dict[str, Json]:
         "alternatives": list(context.alternatives),
     }
     return {name: value for name, value in said.items() if value not in ("", None, [])}
+
+
+def _same_call(request: Request, prepared: Prepared) -> Request:
+    """The request, if it was made by exactly this call."""
+    content = digest(prepared.action.name, prepared.tool.schema_text, canonical(prepared.args))
+    if request.ask.candidate.content_digest != content:
+        raise Conflict(
+            f"step {prepared.context.key!r} was used for another call (request {request.code}); "
+            "give each call of a run a key of its own",
+            request_id=request.id, code=request.code, state=str(request.state),
+        )  # fmt: skip
+    return request
 
 
 def _charged(change: Change, prepared: Prepared, view: View) -> Change:

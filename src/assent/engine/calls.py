@@ -13,6 +13,7 @@ from assent.core.switch import Setting
 from assent.engine.asking import Asking, Prepared
 from assent.engine.freshness import still_true
 from assent.engine.holding import HeldRun
+from assent.engine.office import HeldUp
 from assent.engine.tool import Tool
 from assent.engine.waiting import Ear
 from assent.errors import (
@@ -72,7 +73,7 @@ class Calls(Asking):
             else:
                 await self.judgement.until_go(prepared.context.agent, patience)
         if not prepared.verdict.gate.holds:
-            request, is_new = await self.submit(prepared)
+            request, is_new = await self._submitted(prepared, patience)
             return (
                 request
                 if is_new and request.state is State.RUNNING
@@ -82,7 +83,7 @@ class Calls(Asking):
             # Heard from before it is made, it need not be read again to see that nobody has decided yet.
             request_id = str(uuid7())
             with self.hub.hearing(request_id) as ear:
-                request, _ = await self.submit(prepared, request_id=request_id)
+                request, _ = await self._submitted(prepared, patience, request_id)
                 ours = request.id == request_id
                 heard, active = ear if ours else None, prepared.context.active
                 ended = await self._decided(prepared.tool, request, patience, heard, active, ours=ours)
@@ -90,6 +91,16 @@ class Calls(Asking):
                 return ended
             await self.judgement.until_go(prepared.context.agent, patience)
             # It was somebody else's who asked for the same and no longer wants it; we still do.
+
+    async def _submitted(
+        self, prepared: Prepared, patience: float | None, request_id: str | None = None
+    ) -> tuple[Request, bool]:
+        """As `submit`, once no switch holds the agent up; a run sees to that itself."""
+        if prepared.context.active is not None:
+            return await self.submit(prepared, request_id=request_id)
+        return await self.judgement.once_going(
+            prepared.context.agent, patience, lambda: self.submit(prepared, request_id=request_id)
+        )
 
     async def _decided(
         self,
@@ -125,6 +136,8 @@ class Calls(Asking):
                 return await self.execution.withdraw(request, reason)
             try:
                 return await self.begun(request, active)
+            except HeldUp:
+                await self.judgement.refresh()
             except LeaseLost:
                 raise
             except Conflict:

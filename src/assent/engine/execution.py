@@ -19,6 +19,9 @@ from assent.core.change import Change, entry
 from assent.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
 from assent.core.request import Request, State
 from assent.core.run import Run
+from assent.core.run_life import Charge, advance_run
+from assent.core.scope import cost, uses
+from assent.engine.office import Held, nobody_holds
 from assent.engine.portal import Portal
 from assent.engine.sealing import redacted, unsealed
 from assent.engine.threads import in_thread
@@ -77,6 +80,8 @@ class Execution:
     ) -> Request:
         """Intent is on record and the permit is used; whoever gets here runs it, nobody else does.
 
+        Raises `HeldUp` where a stop switch holds its agent up, whatever was known of the switches before.
+
         Inside a `run` only for the process that holds it: `holding` gives the run as it then is, or raises.
         """
         event = Begin(self.worker, self.lease, request.candidate.permit_digest)
@@ -86,12 +91,17 @@ class Execution:
                 return None
             change = advance(view.request, event, view.now)
             began = change.request if change is not None else None
-            if change is None or holding is None or began is None or began.state is not State.RUNNING:
+            if change is None or began is None or began.state is not State.RUNNING:
+                return change
+            nobody_holds(view)
+            if holding is None:
                 return change
             return replace(change, run=holding(view, began))
 
         try:
-            change = await self._store.transact(request.workspace, request.id, step, hint=request, run=run)
+            change = await self._store.transact(
+                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent
+            )
         except asyncio.CancelledError:
             await asyncio.shield(self._did_not_run(request))
             raise
@@ -149,7 +159,7 @@ class Execution:
         """The function's result, after intent (unless already on record), the call, and the record of its end."""
         if request.state is not State.RUNNING:
             _is_permitted(tool, request)
-            request = await self.begin(request)
+            request = await self.begin(request, run=request.ask.run or None, holding=_charged)
         token = _KEY.set(request.idempotency_key)
         try:
             values = self.values(tool, request)
@@ -311,6 +321,26 @@ def _run_already(result: Any) -> Any:
             f"it returned a {result}, whose body has not run; return a list, so that it runs while it is permitted"
         )
     return result
+
+
+def _charged(view: View, began: Request) -> Run | None:
+    """The run when something of it that was held begins in a process that does not hold it.
+
+    What did not have to wait was charged when it was put on record; what is tried again was when it first began.
+    """
+    run, was = view.run, view.request
+    if run is None:
+        return None
+    if run.is_held:
+        raise Held(run)
+    if was is None or was.state is not State.APPROVED or not began.ask.candidate.verdict.gate.holds:
+        return None
+    if not run.state.is_open:
+        return None
+    candidate = began.candidate
+    used = uses(candidate.action, candidate.assessment)
+    change = advance_run(run, Charge(cost(candidate.action), used, bool(began.votes)), view.now)
+    return change.run if change is not None else None
 
 
 def _is_permitted(tool: Tool, request: Request) -> None:

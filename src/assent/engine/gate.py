@@ -25,10 +25,10 @@ from assent.engine.execution import LEASE, Execution
 from assent.engine.freshness import still_true
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
 from assent.engine.holding import CURRENT
-from assent.engine.hosting import Host, HostFunction, begin, called, held, new_run
+from assent.engine.hosting import Host, HostFunction, begin, begin_inside, called, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
-from assent.engine.office import Office
+from assent.engine.office import Held, HeldUp, Office
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal
@@ -104,6 +104,7 @@ class Gate:
             tools=self._tools,
             still_true=partial(still_true, store, self._judgement, vault),
             until_go=self._judgement.until_go,
+            look_again=self._judgement.refresh,
             limits=lambda: self._judgement.policy.limits,
             counts_days=lambda: self._judgement.policy.limits.daily is not None,
         )
@@ -333,7 +334,9 @@ class Gate:
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)
         if active is None:
-            request, _ = await self._calls.submit(prepared, start=False)
+            request, _ = await self._judgement.once_going(
+                context.agent, 0, lambda: self._calls.submit(prepared, start=False)
+            )
         else:
             request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
         return Proposal(self._calls, prepared, request)
@@ -365,6 +368,8 @@ class Gate:
             return await answered(self._calls, ask, patience)
         await active.until_going()
         context = in_run(context, active, "question", {"question": text})
+        if active.is_over:
+            await active.step_on_record(context.key)
         ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
         async with active.waiting():
             return await answered(self._calls, ask, active.patience_for(patience))
@@ -385,7 +390,8 @@ class Gate:
 
         `scope` is what it may do. With a `key`, entering again goes on with the same run: steps on record give their
         results back. With a `host` (see `gate.host`) it parks at once where it has to wait, and is resumed by a worker;
-        without one its process waits, for `patience` seconds where that is given.
+        without one its process waits, for `patience` seconds where that is given. A run inside another that can be
+        taken up again is known by that one and its own key, or goal and place: once finished it is not taken twice.
         """
         if host and host not in self._hosts:
             raise GuardError(f"no host is called {host!r} here; register one with @gate.host({host!r})")
@@ -395,20 +401,26 @@ class Gate:
                 f"run {parent.code} has a host and is resumed as a whole; begin a run with a host of its own outside "
                 "of it, or this one without a host"
             )
+        outer = parent if parent is not None and (parent.record.host or parent.record.key) else None
         made = new_run(
             self._office, goal, agent=agent or (CONTEXT.get() or self._context).agent, original=original, scope=scope,
-            host=host, key=key, parent="" if parent is None else parent.id,
+            host=host, key=key if outer is None else outer.key_inside(key, goal),
+            parent="" if parent is None else parent.id,
         )  # fmt: skip
         wait = patience if patience is not _MISSING else 0 if host else None
         # Nothing of it is there yet that could be parked, so even a run with a host waits here while it is paused.
         await self._judgement.until_go(made.agent, None if patience is _MISSING else patience)
-        record = await begin(self._office, made)
+        record = await (begin(self._office, made) if outer is None else begin_inside(self._office, outer, made))
         async with held(self._office, record, wait) as active:
+            if outer is not None:
+                outer.entered_inside(key, active)
             yield active
 
     async def perform(self, goal: str, work: Callable[[ActiveRun], Any], **described: Any) -> Any:
         """What `work(run)` returned, as the outcome of a run: `await gate.perform("Tidy up", tidy, scope=…)`."""
         async with self.run(goal, **described) as run:
+            if run.is_over:
+                return run.record.outcome
             run.outcome = made = await resolved(work(run))
         return made
 
@@ -418,6 +430,8 @@ class Gate:
         So one function is the whole agent: it begins with `None` and goes on with what was decided.
         """
         async with self.run(goal, host=host, **described) as run:
+            if run.is_over:
+                return run.record.outcome
             run.snapshot(state)
             run.outcome = made = await called(self._hosts[host].function, restore(canonical(state)), None)
         return made
@@ -465,7 +479,11 @@ class Gate:
         if request.state is State.APPROVED:
             if reason := await self._judgement.objection(known, request):
                 raise refusal(await self._execution.withdraw(request, reason))
-            return await self._execution.run(known, request, injected)
+            try:
+                return await self._execution.run(known, request, injected)
+            except (Held, HeldUp):
+                await self._judgement.refresh()
+                return await self.resume(request_id, patience, **injected)
         return result_of(request, known)
 
     def worker(self, *, capacity: int = 10) -> Worker:

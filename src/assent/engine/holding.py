@@ -35,9 +35,9 @@ from assent.core.run_life import (
     Stopped,
     advance_run,
 )
-from assent.core.scope import uses
+from assent.core.scope import cost, uses
 from assent.core.situation import Situation
-from assent.engine.office import INSIDE, Held, Office, Outpaced
+from assent.engine.office import INSIDE, Held, HeldUp, Office, Outpaced
 from assent.engine.sealing import redacted
 from assent.errors import (
     AssentError,
@@ -48,7 +48,7 @@ from assent.errors import (
     Parked,
     RunStopped,
 )
-from assent.ports import RunFilter, View
+from assent.ports import View
 
 T = TypeVar("T")
 
@@ -56,6 +56,8 @@ log = logging.getLogger("assent.runs")
 
 CURRENT: ContextVar["HeldRun | None"] = ContextVar("assent_run", default=None)
 EXCERPT = 500
+MOST = Decimal(10**15)
+"""What a run can be told to have spent at once; more was never meant."""
 SWEEP_SECONDS = 30.0
 """How long a lost notice can keep a run paused that may go on."""
 
@@ -65,6 +67,9 @@ class HeldRun:
 
     def __init__(self, office: Office, record: Run, patience: float | None) -> None:
         self._office, self._record, self.patience = office, record, patience
+        self.is_over = record.state is RunState.FINISHED
+        """It had finished before it was entered: its steps are given back, and nothing is added to it."""
+        self._inner: dict[str, tuple[int, HeldRun | None]] = {}
         self._fence = record.fence
         """As it was taken up here. What is heard of later may be somebody else's."""
         self._flight = 0
@@ -83,7 +88,7 @@ class HeldRun:
         self._lost = False
         self._snapshot: str | None = None
         self._spent_elsewhere = Decimal(0)
-        """What the agent's other runs of this day had cost when this one was taken up."""
+        """What the agent's other runs of this day had cost when this one last put a step on record."""
         self.outcome: Json = None
         """What the run came to; on record when it finishes."""
 
@@ -118,12 +123,12 @@ class HeldRun:
     async def spent(self, amount: float | str | Decimal) -> None:
         """The run has cost so much more."""
         try:
-            cost = Decimal(str(amount))
+            more = Decimal(str(amount))
         except InvalidOperation:
             raise InvalidArguments("what was spent must be a number") from None
-        if not cost.is_finite() or cost < 0:
-            raise InvalidArguments("what was spent must be a number that is not negative")
-        await self._move(lambda fence: Progress(fence, spend=cost))
+        if not more.is_finite() or not 0 <= more <= MOST:
+            raise InvalidArguments(f"what was spent must be a number from 0 to {MOST:g}")
+        await self._move(lambda fence: Progress(fence, spend=more))
 
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
@@ -145,6 +150,34 @@ class HeldRun:
         content = digest(name, canonical(args))[:16]
         self._keys[content] += 1
         return f"{name}:{content}:{self._keys[content]}"
+
+    def key_inside(self, key: str, goal: str) -> str:
+        """The name of a run that is entered inside this one: the same when this one is taken again from the start.
+
+        One that was left before its end goes on under the name that it had.
+        """
+        if not key:
+            return f"{self.id}/{self.key_for('inner run', {'goal': goal})}"
+        number, last = self._inner.get(key, (0, None))
+        if last is None or not last.record.state.is_open:
+            number += 1
+        self._inner[key] = (number, None)
+        return f"{self.id}/{key}/{number}"
+
+    def entered_inside(self, key: str, inner: "HeldRun") -> None:
+        """The run of this name was entered inside this one."""
+        if key:
+            self._inner[key] = (self._inner[key][0], inner)
+
+    async def step_on_record(self, key: str) -> Request:
+        """The request that this step of a run that had finished made; there is no other."""
+        found = await self._office.store.by_step(self._office.workspace, self.id, key)
+        if found is None:
+            raise GuardError(
+                f"run {self.code} had finished, and {key.partition(':')[0]} was not called like this in it; a run "
+                "inside another takes the same steps whenever that is resumed, or has a key of its own"
+            )
+        return found
 
     def situation(self, now: datetime) -> Situation:
         """Where the run stands, for policy."""
@@ -208,10 +241,14 @@ class HeldRun:
         """What `make` gave, called while the run goes; paused in that very moment, nothing was put on record."""
         while True:
             await self.until_going(flying=flying)
+            # What others spend meanwhile counts: a step is looked at once more in the transaction that records it.
+            await self._count_the_day()
             try:
                 return await make()
             except Held as held:
                 self.saw(held.run)
+            except HeldUp:
+                await self._office.look_again()
 
     def run_from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gave, for code without asyncio: it runs where the run lives, and this thread waits."""
@@ -237,7 +274,7 @@ class HeldRun:
             fired = run_triggers(self._office.limits(), action, candidate.assessment, situation)
             if any(trigger.name not in known for trigger in fired):
                 raise Outpaced(view.run)
-            made = replace(made, spend=_decimal(action.cost), used=uses(action, candidate.assessment))
+            made = replace(made, spend=cost(action), used=uses(action, candidate.assessment))
         change = advance_run(view.run, made, view.now)
         return change.run if change is not None else None
 
@@ -253,9 +290,7 @@ class HeldRun:
         made = Progress(self._fence, checked_in=bool(request.votes))
         if counts:
             candidate = request.candidate
-            made = replace(
-                made, used=uses(candidate.action, candidate.assessment), spend=_decimal(candidate.action.cost)
-            )
+            made = replace(made, used=uses(candidate.action, candidate.assessment), spend=cost(candidate.action))
         change = advance_run(view.run, made, view.now)
         return change.run if change is not None else None
 
@@ -336,21 +371,21 @@ class HeldRun:
     async def begin(self) -> None:
         """It is heard and kept alive from now on."""
         self._loop = asyncio.get_running_loop()
-        if self._office.counts_days():
-            self._spent_elsewhere = await self._spent_today()
+        await self._count_the_day()
+        if self.is_over:
+            return
         self._leave = self._office.hub.listen(self._heard)
         self._keeper = self._office.portal.submit(self._keep())
 
-    async def _spent_today(self) -> Decimal:
-        """By the database's clock, and in UTC: the sum over the agent's other runs that began today."""
-        office, total, after = self._office, Decimal(0), ""
-        today = (await office.store.now()).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        while page := await office.store.runs(office.workspace, RunFilter(agent=self._record.agent), after=after):
-            total += sum((run.spend for run in page if run.id != self.id and run.created_at >= today), Decimal(0))
-            after = page[-1].id
-            if page[-1].created_at < today:
-                break
-        return total
+    async def _count_the_day(self) -> None:
+        """Where policy looks at what an agent costs in a day, what its other runs that began today have cost is known.
+
+        By the database's clock, and in UTC.
+        """
+        office = self._office
+        if office.counts_days():
+            today = (await office.store.now()).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+            self._spent_elsewhere = await office.store.spent(office.workspace, self._record.agent, today, self.id)
 
     def is_ended_by(self, pause: BaseException) -> bool:
         """This very run is what was parked or stopped."""
@@ -435,6 +470,9 @@ class HeldRun:
         snapshot: str | None = None,
         awaiting: tuple[str, ...] = (),
     ) -> None:
+        if self.is_over:
+            return
+
         def step(view: View) -> Change | None:
             if view.run is None:
                 raise GuardError(f"run {self.code} is not on record; begin it again")
@@ -456,7 +494,3 @@ def as_json(what: str, value: Json) -> Any:
         raise InvalidArguments(
             f"{what} is kept as JSON: texts, numbers, booleans, None, lists, dicts ({problem})"
         ) from None
-
-
-def _decimal(cost: float | None) -> Decimal:
-    return Decimal(0) if cost is None else Decimal(str(cost))

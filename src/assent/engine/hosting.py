@@ -18,13 +18,14 @@ from assent.core.run import Run, RunState
 from assent.core.run_life import RUN_LEGAL, Enter, Lapse, advance_run, begun
 from assent.core.scope import scope_of
 from assent.core.text import span
-from assent.engine.holding import CURRENT
+from assent.engine.holding import CURRENT, HeldRun
 from assent.engine.office import Office
+from assent.engine.outcomes import failed_with
 from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
 from assent.engine.threads import in_thread
 from assent.engine.tool import resolved
-from assent.errors import GuardError, Interrupt, Parked, RunStopped, StaleRequest
+from assent.errors import ActionFailed, GuardError, Interrupt, Parked, RunStopped, StaleRequest
 from assent.ports import View
 
 
@@ -80,6 +81,10 @@ class Host:
 
     function: HostFunction
     capacity: int = 10
+
+
+PAUSED_SECONDS = 0.5
+"""How often a run is looked at that is paused while the one around it goes on."""
 
 
 @asynccontextmanager
@@ -167,13 +172,13 @@ def _lapse(view: View) -> Change | None:
     return None if run is None or Lapse not in RUN_LEGAL[run.state] else advance_run(run, Lapse(), view.now)
 
 
-async def taken_up(office: Office, run: Run) -> Run:
-    """The run, held by this process from now on."""
+async def taken_up(office: Office, run: Run, *, inside: bool = False) -> Run:
+    """The run, held by this process from now on. `inside` another that it holds, whoever had it has it no more."""
 
     def step(view: View) -> Change | None:
         if view.run is None:
             raise GuardError(f"run {run.code} is not on record; begin it again")
-        return advance_run(view.run, Enter(office.worker, office.lease), view.now)
+        return advance_run(view.run, Enter(office.worker, office.lease, inside), view.now)
 
     change = await office.store.transact(office.workspace, None, step, run=run.id)
     assert change is not None  # noqa: S101  entering always changes something
@@ -200,6 +205,32 @@ async def begin(office: Office, made: Run) -> Run:
         assert change is not None  # noqa: S101  beginning always makes a run
         assert change.run is not None  # noqa: S101
         return change.run
+
+
+async def begin_inside(office: Office, outer: HeldRun, made: Run) -> Run:
+    """A new run inside another, or what became of it before: one that finished is given back as it is.
+
+    Whoever holds the outer one holds those inside, except where they have hosts of their own.
+    """
+    while True:
+        known = await office.store.run_by_key(office.workspace, made.agent, made.key)
+        if known is None:
+            return await begin(office, made)
+        match known.state:
+            case RunState.FINISHED:
+                return known
+            case RunState.FAILED:
+                raise ActionFailed(
+                    f"run {known.code} was taken before and {failed_with(known.error)}",
+                    request_id=known.id, code=known.code, error=known.error,
+                )  # fmt: skip
+            case RunState.STOPPING | RunState.STOPPED:
+                raise RunStopped(known.code, known.by, known.reason)
+            case RunState.PAUSED:
+                await asyncio.sleep(PAUSED_SECONDS)
+                await outer.until_going(for_sure=True)
+            case _:
+                return await taken_up(office, known, inside=not known.host)
 
 
 def new_run(

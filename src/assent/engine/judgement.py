@@ -3,9 +3,10 @@
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 from assent.core.action import Action, Assessment, Fact, Json
 from assent.core.canonical import canonical, digest, restore
@@ -22,10 +23,13 @@ from assent.core.switch import Setting, Switch, holding
 from assent.core.text import default_line, render
 from assent.core.verdict import GateKind, Quorum, Trigger, Verdict
 from assent.engine.holding import HeldRun
+from assent.engine.office import HeldUp
 from assent.engine.tool import Tool
 from assent.engine.waiting import SWEEP_SECONDS, Ear
 from assent.errors import InvalidArguments, RunStopped
 from assent.ports import Store
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,16 @@ class Judgement:
                 await self.refresh()
             finally:
                 self._held_up.remove(ear)
+
+    async def once_going(self, agent: str, patience: float | None, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gave, called while no switch holds the agent up; set in that very moment, it holds still."""
+        while True:
+            if self.switches:
+                await self.until_go(agent, patience)
+            try:
+                return await make()
+            except HeldUp:
+                await self.refresh()
 
     def lock_down(self, reason: str) -> None:
         """Whatever changes anything waits for a person, because the policy that should judge cannot be used."""

@@ -11,11 +11,12 @@ from assent.core.action import Json
 from assent.core.policy import Limits
 from assent.core.request import Request
 from assent.core.run import Run
+from assent.core.switch import Switch
 from assent.core.verdict import GateKind
 from assent.engine.portal import Portal
 from assent.engine.tool import OptionSpec
 from assent.engine.waiting import Hub
-from assent.ports import Store, Vault
+from assent.ports import Store, Vault, View
 
 INSIDE: ContextVar[bool] = ContextVar("assent_inside", default=False)
 """The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
@@ -38,6 +39,20 @@ class Held(Exception):
     def __init__(self, run: Run) -> None:
         super().__init__(run.code)
         self.run = run
+
+
+class HeldUp(Exception):
+    """A stop switch was set since the switches were last looked at; nothing was written."""
+
+    def __init__(self, switch: Switch) -> None:
+        super().__init__(switch.agent)
+        self.switch = switch
+
+
+def nobody_holds(view: View) -> None:
+    """No switch holds up the agent that the transaction names; raises `HeldUp` where one does."""
+    if view.switches:
+        raise HeldUp(view.switches[0])
 
 
 class NotAsked(Exception):
@@ -90,6 +105,8 @@ class Office:
     """The request, asked again where what it depends on has changed."""
     until_go: Callable[[str, float | None], Awaitable[None]]
     """Until no stop switch holds this agent up."""
+    look_again: Callable[[], Awaitable[None]]
+    """The policy, the grants and the switches are read anew."""
     limits: Callable[[], Limits]
     """The limits of the active policy."""
     counts_days: Callable[[], bool]

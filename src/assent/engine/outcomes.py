@@ -16,7 +16,7 @@ def result_of(request: Request, tool: Tool) -> Any:
             return _result(request, tool)
         case State.FAILED:
             raise ActionFailed(
-                f"request {request.code} ran and failed",
+                f"request {request.code} ran and {failed_with(request.error)}",
                 request_id=request.id,
                 code=request.code,
                 error=request.error,
@@ -25,6 +25,12 @@ def result_of(request: Request, tool: Tool) -> Any:
             raise OutcomeUnknown(request.id, request.code)
         case _:
             raise refusal(request)
+
+
+def failed_with(error: str) -> str:
+    """How something ended, in words: the kind of error it was. What the error said stays out of messages."""
+    kind = error.partition(":")[0]
+    return f"failed with {kind}; `error` has what it said" if kind.isidentifier() else "failed; `error` says how"
 
 
 def refusal(request: Request) -> Denied:

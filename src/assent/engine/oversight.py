@@ -1,6 +1,6 @@
 """The reviewer's side of runs: what there is, and stopping, pausing and continuing it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 
 from assent.core.advance import advance
@@ -56,25 +56,28 @@ class Oversight:
         """The runs of agents that worked for this one."""
         return await self._store.runs(self._workspace, RunFilter(parent=run.id), limit=_PAGE)
 
-    async def pause(self, by: Principal, run: Run, reason: str = "") -> Run:
-        """The run goes no further than its next gate, until it is continued; time stands still for what it asked."""
-        paused = await self._moved(run, Pause(by.name, without_secrets(reason)))
+    async def pause(self, by: Principal, run: Run, reason: str = "", *, switch: str = "") -> Run:
+        """The run goes no further than its next gate, until it is continued; time stands still for what it asked.
+
+        `switch` is whose, where it is not about this run alone.
+        """
+        paused = await self._moved(run, Pause(by.name, without_secrets(reason), switch))
         await self._each_pending(run, Freeze(by.name))
         for child in await self._open_children(run):
             if child.state not in (RunState.PAUSED, RunState.STOPPING):
                 with suppress(Conflict):
-                    await self.pause(by, child, reason)
+                    await self.pause(by, child, reason, switch=switch)
         return paused
 
-    async def go(self, by: Principal, run: Run) -> Run:
-        """What was paused goes on, and so does time."""
+    async def go(self, by: Principal, run: Run, *, switch: bool = False) -> Run:
+        """What was paused goes on, and so does time; of the runs inside only what a `switch` held, if that is over."""
         await self._each_pending(run, Thaw(by.name))
-        moved = await self._moved(run, Continue(by.name))
+        # First those inside, so that whoever goes on with the outer one does not find them paused.
         for child in await self._open_children(run):
-            if child.state is RunState.PAUSED:
+            if child.state is RunState.PAUSED and (child.switch or not switch):
                 with suppress(Conflict):
-                    await self.go(by, child)
-        return moved
+                    await self.go(by, child, switch=switch)
+        return await self._moved(run, Continue(by.name))
 
     async def _open_children(self, run: Run) -> tuple[Run, ...]:
         found: list[Run] = []
@@ -110,19 +113,23 @@ class Oversight:
                 if setting is Setting.STOP and run.state is not RunState.STOPPING:
                     yield await self.stop(by, run, reason)
                 elif setting is Setting.PAUSE and run.state in (RunState.RUNNING, RunState.PARKED, RunState.ORPHANED):
-                    yield await self.pause(by, run, reason)
+                    yield await self.pause(by, run, reason, switch=agent)
         event = Freeze(by.name) if setting is Setting.PAUSE else Cancel(by.name, "its agent was stopped")
         await self._each_waiting(agent, event)
 
     async def release(self, by: Principal, agent: str) -> AsyncIterator[Run]:
-        """What was held goes on, and so does time, except where another switch holds it; gives each run that does."""
+        """What was held goes on, and so does time, except where another switch holds it; gives each run that does.
+
+        A run that somebody paused by itself stays paused, and so does what it asked.
+        """
         await self._turn(by, agent, Setting.GO, "")
-        still = await self.switches()
-        for run in await self.everything("" if agent == EVERYTHING else agent):
-            if run.state is RunState.PAUSED and holding(still, run.agent) is None:
+        still, whose = await self.switches(), "" if agent == EVERYTHING else agent
+        for run in await self.everything(whose):
+            if run.state is RunState.PAUSED and run.switch and holding(still, run.agent) is None:
                 with suppress(Conflict):
-                    yield await self.go(by, run)
-        await self._each_waiting(agent, Thaw(by.name), still)
+                    yield await self.go(by, run, switch=True)
+        paused = {run.id for run in await self.everything(whose) if run.state is RunState.PAUSED}
+        await self._each_waiting(agent, Thaw(by.name), still, paused)
 
     async def denied(self, by: Principal, agent: str, most: int) -> None:
         """Somebody denied the agent something; after so many times in a row it is paused."""
@@ -167,14 +174,20 @@ class Oversight:
                 await self._store.transact(self._workspace, None, step)
                 return
 
-    async def _each_waiting(self, agent: str, event: Cancel | Freeze | Thaw, still: tuple[Switch, ...] = ()) -> None:
-        """The same happens to everything that waits for people on behalf of this agent, or at all."""
+    async def _each_waiting(
+        self,
+        agent: str,
+        event: Cancel | Freeze | Thaw,
+        still: tuple[Switch, ...] = (),
+        but: Collection[str] = (),
+    ) -> None:
+        """The same happens to everything that waits for people for this agent, or at all, but not for some runs."""
         wanted = Filter(states=(State.PENDING,), agent="" if agent == EVERYTHING else agent)
         after = ""
         while True:
             page = await self._store.requests(self._workspace, wanted, after=after, limit=_PAGE)
             for request in page.requests:
-                if holding(still, request.ask.agent) is None:
+                if holding(still, request.ask.agent) is None and request.ask.run not in but:
                     await self._store.transact(self._workspace, request.id, _if_pending(event))
             after = page.next
             if not after:

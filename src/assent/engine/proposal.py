@@ -9,7 +9,7 @@ from assent.core.canonical import restore
 from assent.core.request import Request, State
 from assent.engine.asking import Prepared
 from assent.engine.calls import Calls
-from assent.engine.office import inside
+from assent.engine.office import HeldUp, inside
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.sealing import unsealed
 from assent.errors import AlreadyDecided
@@ -73,9 +73,7 @@ class Proposal:
             return
         active = self._prepared.context.active
         if active is None:
-            if await self._calls.judgement.is_paused(self._request):
-                await self._calls.judgement.until_go(self._request.ask.agent, patience)
-            async with self._executed(self._request) as running:
+            async with self._executed(self._request, patience) as running:
                 yield running
             return
         await active.until_going(for_sure=True)
@@ -84,14 +82,14 @@ class Proposal:
                 yield running
 
     @asynccontextmanager
-    async def _executed(self, request: Request) -> AsyncIterator[Running]:
+    async def _executed(self, request: Request, patience: float | None = None) -> AsyncIterator[Running]:
         calls, tool = self._calls, self._prepared.tool
-        if reason := await calls.judgement.objection(tool, request):
-            raise refusal(await calls.execution.withdraw(request, reason))
         active, was = self._prepared.context.active, request
         if active is None:
-            request = await calls.begun(was, None)
+            request = await self._begun(was, patience)
         else:
+            if reason := await calls.judgement.objection(tool, was):
+                raise refusal(await calls.execution.withdraw(was, reason))
             request = await active.once_going(lambda: calls.begun(was, active, counts=self._counts), flying=True)
         candidate = request.candidate
         args = unsealed(calls.vault, request.id, restore(candidate.args_text), request.sealed)
@@ -105,6 +103,19 @@ class Proposal:
             calls.execution.release(request)
             raise
         self._request = await calls.execution.finish(tool, request, running.result)
+
+    async def _begun(self, request: Request, patience: float | None) -> Request:
+        """Intent is on record, outside of any run, while no switch holds its agent up."""
+        calls, judgement = self._calls, self._calls.judgement
+        while True:
+            if await judgement.is_paused(request):
+                await judgement.until_go(request.ask.agent, patience)
+            if reason := await judgement.objection(self._prepared.tool, request):
+                raise refusal(await calls.execution.withdraw(request, reason))
+            try:
+                return await calls.begun(request, None)
+            except HeldUp:
+                await judgement.refresh()
 
 
 def refused_again(request: Request) -> AlreadyDecided:

@@ -107,6 +107,15 @@ class ActiveRun(HeldRun):
         and only the draft is wanted. `write(draft)` makes the next one from the last and its `instructions`. Rounds
         on record are not written again. Raises `Denied` where the draft is not wanted.
         """
+        drafted: object = call
+        if not isinstance(drafted, str | Guarded) or not callable(write):
+            raise InvalidArguments(
+                "run.revise takes what is drafted (a guarded function, or a name for a draft that is only wanted) and "
+                "a function that writes it: run.revise(send_email, write), where write(None) gives the first draft "
+                "and write(draft) the next"
+            )
+        if type(rounds) is not int or rounds < 1:
+            raise InvalidArguments("run.revise goes at least one round; pass rounds=10, or leave it out")
         name = call if isinstance(call, str) else call.name
         series, draft = self.key_for(f"draft {name}", {}), None
         for number in range(1, rounds + 1):

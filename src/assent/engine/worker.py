@@ -13,7 +13,7 @@ from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
 from assent.engine.hosting import Host, lapsed, resumed
 from assent.engine.judgement import Judgement
-from assent.engine.office import Office
+from assent.engine.office import Held, HeldUp, Office
 from assent.engine.tool import Tool
 from assent.engine.waiting import Hub
 from assent.errors import AssentError, Conflict, StoreError
@@ -196,6 +196,8 @@ class Worker:
                     await self._execution.withdraw(request, reason)
                 case _:
                     await self._execution.run(tool, request, {})
+        except (Held, HeldUp):
+            self._leave(request.id, request.version, TROUBLE_SECONDS)
         except Conflict:
             self._leave(request.id, request.version, SWEEP_SECONDS)
             log.info("request %s was taken by another worker", request.code)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from assent.core.credential import Credential, CredentialKind
@@ -74,6 +75,11 @@ class RunReads:
         values |= {"holder": rows.column(holder)} if holder else {}
         found = await self._look(lambda fetch: fetch(name, values))
         return tuple(rows.read_credential(text, key) for text, key in found)
+
+    async def spent(self, workspace: str, agent: str, since: datetime, but: str = "") -> Decimal:
+        values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "but": but}
+        ((total,),) = await self._look(lambda fetch: fetch("spent", values))
+        return round(Decimal(total), 9)  # some databases add up in floating point
 
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
         values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
+from uuid_utils.compat import uuid7
 
 from assent.core.change import Change
 from assent.core.request import State
@@ -49,6 +51,10 @@ def moves(make: Callable[[Run], RunEvent], snapshot: str | None = None) -> Step:
         return change if change is None else replace(change, snapshot=snapshot)
 
     return step
+
+
+def _same(event: RunEvent, _: Run) -> RunEvent:
+    return event
 
 
 def enters(worker: str) -> Step:
@@ -229,6 +235,17 @@ class Runs(StorePlace):
         assert await numbers(RunFilter(agent="a1")) == [n for n in everyone if n % 2]
         assert await numbers(RunFilter(agent="a1", states=(RunState.PARKED,))) == [21, 15, 9, 3]
         assert await numbers(RunFilter(parent=identifier(3))) == [20, 15, 10, 5, 0]
+
+    async def test_what_an_agent_spent_is_added_up(self, store: Store) -> None:
+        now = datetime.now(UTC)
+        made = [str(uuid7()) for _ in range(4)]
+        for key, agent, spend in zip(made, ("a", "a", "a", "b"), ("0.1", "0.2", "7", "50"), strict=True):
+            await store.transact(WORKSPACE, None, begins(replace(a_run(1, agent=agent), id=key, code=key)))
+            more = Progress(1, spend=Decimal(spend))
+            await store.transact(WORKSPACE, None, moves(partial(_same, more)), run=key)
+        assert await store.spent(WORKSPACE, "a", now - timedelta(seconds=1), made[2]) == Decimal("0.3")
+        assert await store.spent(WORKSPACE, "a", now + timedelta(hours=1)) == 0
+        assert await store.spent("elsewhere", "a", now - timedelta(hours=1)) == 0
 
     async def test_a_process_that_does_not_show_that_it_lives_is_found(self, store: Store) -> None:
         await store.transact(WORKSPACE, None, begins(a_run(1), timedelta(seconds=-1)))

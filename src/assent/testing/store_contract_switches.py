@@ -11,10 +11,10 @@ from assent.core.switch import EVERYTHING, Setting, Switch
 from assent.core.switching import turned
 from assent.core.verdict import GateKind
 from assent.errors import Conflict, DuplicateStep, StaleRequest
-from assent.ports import Pressure, Store, View
+from assent.ports import Pressure, Step, Store, View
 from assent.testing.store_contract_place import StorePlace
 from assent.testing.store_contract_use import Heard
-from assent.testing.store_values import LONG_AGO, WORKSPACE, asked, candidate, inserted, moved, pending
+from assent.testing.store_values import LONG_AGO, WORKSPACE, asked, candidate, identifier, inserted, moved, pending
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -50,6 +50,36 @@ class Switches(StorePlace):
         with pytest.raises(StaleRequest):
             await turn(store, new, Setting.GO)
         assert [each.setting for each in await store.switches(WORKSPACE)] == [Setting.PAUSE]
+
+    async def test_what_names_an_agent_sees_the_switches_that_hold_it_up(self, store: Store) -> None:
+        seen: list[list[str]] = []
+
+        def opened(number: int) -> Step:
+            def step(view: View) -> Change | None:
+                seen.append([switch.agent for switch in view.switches])
+                return None if view.switches else inserted(pending(asked(number)))(view)
+
+            return step
+
+        async def is_made(number: int, agent: str = "cleanup", grants: tuple[str, ...] = ()) -> bool:
+            await store.transact(WORKSPACE, None, opened(number), agent=agent, grants=grants)
+            return await store.request(WORKSPACE, identifier(number)) is not None
+
+        new = Switch(WORKSPACE, "cleanup", Setting.GO, "", LONG_AGO)
+        assert await is_made(1)
+        paused = await turn(store, new, Setting.PAUSE)
+        assert (await is_made(2), seen[-1]) == (False, ["cleanup"])
+        assert (await is_made(2, grants=("none",)), seen[-1]) == (False, ["cleanup"])
+        assert await is_made(3, agent="other")
+        assert await is_made(4, agent="")
+        await store.transact(
+            WORKSPACE, identifier(1), lambda view: None if view.switches else moved()(view), agent="cleanup"
+        )
+        assert (await store.request(WORKSPACE, identifier(1))).version == 1  # type: ignore[union-attr]
+        await turn(store, paused, Setting.GO)
+        assert await is_made(2)
+        await turn(store, replace(new, agent=EVERYTHING), Setting.STOP)
+        assert (await is_made(5, agent="other"), seen[-1]) == (False, [EVERYTHING])
 
     async def test_a_switch_is_heard_of(self, store: Store) -> None:
         heard = Heard()

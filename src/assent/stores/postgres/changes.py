@@ -166,8 +166,8 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
     """What the step makes of `view`, ready to be committed if that is still how things are.
 
     The statement takes effect only on the version that was seen, and only if no deadline lies between the view's
-    clock and the database's. What a step refuses on a view that was not read just now may be out of date, so such
-    a refusal is never believed.
+    clock and the database's. Nobody has looked at the switches, so the statement does. What a step refuses on a view
+    that was not read just now may be out of date, so such a refusal is never believed.
     """
     try:
         change = attempt.step(view)
@@ -183,7 +183,7 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
         raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change
-    return Made(change, view, change_write(attempt.workspace, change, guard))
+    return Made(change, view, change_write(attempt.workspace, change, guard, attempt.agent))
 
 
 def look(attempt: Attempt, link: Link) -> View:

@@ -16,6 +16,7 @@ from assent.core.change import Change
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run, RunState
+from assent.core.switch import EVERYTHING
 from assent.errors import StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
@@ -45,6 +46,7 @@ class Attempt:
     grants: Sequence[str] = ()
     run: str | None = None
     awaiting: Sequence[str] = ()
+    agent: str = ""
     lost: dict[str, Change] = field(default_factory=dict)
     made: Change | None = None
     """The last change that was tried."""
@@ -119,7 +121,8 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     run = _locked_run(attempt, connection)
     # After the locks, in its own statement: a clock read before a wait would be behind.
     sent = time.monotonic()
-    ((now,),) = connection.execute(SQL["clock"], prepare=True).fetchall()
+    who = {"workspace": workspace, "agents": [rows.column(attempt.agent), EVERYTHING] if attempt.agent else []}
+    ((now, found),) = connection.execute(SQL["clock_and_switches"], who, prepare=True).fetchall()
     link.connector.clock.learn(now, sent)
     if row is not None and row[3] in attempt.lost:
         connection.execute("ROLLBACK")
@@ -127,7 +130,8 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     current = None
     if row is not None and attempt.request_id is not None:
         current = rows.read_request(rows.read_ask(row[0], row[2]), row[1])
-    change = attempt.step(View(now, current, _in_order(attempt.grants, held), run))
+    switches = tuple(switch for text in found if (switch := rows.read_switch(text, attempt.agent)).is_held)
+    change = attempt.step(View(now, current, _in_order(attempt.grants, held), run, switches))
     if change is None:
         connection.execute("ROLLBACK")
     else:

@@ -142,11 +142,12 @@ class PostgresStore(RunReads):
         hint: Request | None = None,
         run: str | None = None,
         awaiting: Sequence[str] = (),
+        agent: str = "",
     ) -> Change | None:
         room = self._entered()
         if not room.connector.opened:
             await self._errand(Link.connection)
-        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting), hint)
+        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting, agent), hint)
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})

@@ -37,8 +37,13 @@ class Write:
         self.ticket: Ticket | None = None
 
 
-def change_write(workspace: str, change: Change, guard: tuple[datetime, datetime] = (LONG_AGO, FAR)) -> Write:
-    """The write of a request and its entries; `guard` is between which times it may take effect."""
+def change_write(
+    workspace: str, change: Change, guard: tuple[datetime, datetime] = (LONG_AGO, FAR), agent: str = ""
+) -> Write:
+    """The write of a request and its entries; `guard` is between which times it may take effect.
+
+    With an `agent` it takes effect only while no switch holds that one up.
+    """
     request = change.request
     entries = entry_rows(workspace, change.entries)
     if request is None:
@@ -54,6 +59,8 @@ def change_write(workspace: str, change: Change, guard: tuple[datetime, datetime
     else:
         row = rows.moving_columns(request, when)
         written["not_before"], written["before"] = guard
+    if agent:
+        written["agent"] = rows.column(agent)
     row["token"] = token
     written["row"] = row
     return Write(written, (workspace, request.id), {request.id: request.version}, token)

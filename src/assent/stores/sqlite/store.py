@@ -120,9 +120,10 @@ class SqliteStore(RunReads):
         hint: Request | None = None,  # noqa: ARG002  there is no round trip to save
         run: str | None = None,
         awaiting: Sequence[str] = (),  # noqa: ARG002  one writes at a time
+        agent: str = "",
     ) -> Change | None:
         change: Change | None = await self._write(
-            lambda transaction: transaction.transact(workspace, request_id, step, grants, run)
+            lambda transaction: transaction.transact(workspace, request_id, step, grants, run, agent)
         )
         return change
 

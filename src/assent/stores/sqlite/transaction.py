@@ -13,7 +13,7 @@ from assent.core.credential import Credential
 from assent.core.grant import Grant
 from assent.core.request import Request
 from assent.core.run import Run, RunState
-from assent.core.switch import Switch
+from assent.core.switch import EVERYTHING, Switch
 from assent.errors import Conflict, DuplicateStep, StaleRequest, StoreError
 from assent.ports import Step, View
 from assent.stores import rows
@@ -38,6 +38,7 @@ class Transaction:
         self._data_version = -1
         self._next_index: dict[str, int] = {}
         self._requests: dict[tuple[str, str], Request] = {}
+        self._held_up: dict[str, tuple[Switch, ...]] = {}
 
     def begin(self) -> None:
         """A new transaction. What is known of the last one holds unless another connection has written since."""
@@ -54,6 +55,7 @@ class Transaction:
         """Nothing is known: others have written, or what we wrote was rolled back."""
         self._next_index.clear()
         self._requests.clear()
+        self._held_up.clear()
 
     def mark(self) -> Mark:
         """How it stands now, to go back to."""
@@ -71,13 +73,19 @@ class Transaction:
         return self.connection.execute(SQL[name], values).fetchall()
 
     def transact(
-        self, workspace: str, request_id: str | None, step: Step, grants: Sequence[str], run_id: str | None = None
+        self,
+        workspace: str,
+        request_id: str | None,
+        step: Step,
+        grants: Sequence[str],
+        run_id: str | None = None,
+        agent: str = "",
     ) -> Change | None:
         """The change that `step` makes of the current state, written."""
         current = None if request_id is None else self.request(workspace, request_id)
         named = tuple(grant for name in grants if (grant := self.grant(workspace, name)) is not None)
         run = None if run_id is None else self.run(workspace, run_id)
-        change = step(View(self.clock(), current, named, run))
+        change = step(View(self.clock(), current, named, run, self.switches(workspace, agent) if agent else ()))
         if change is not None:
             self.write(workspace, change)
         return change
@@ -131,6 +139,14 @@ class Transaction:
     def run(self, workspace: str, run_id: str) -> Run | None:
         found = self.fetch("read_run", {"workspace": workspace, "id": run_id})
         return rows.read_run(*found[0]) if found else None
+
+    def switches(self, workspace: str, agent: str) -> tuple[Switch, ...]:
+        """Those that hold this agent up."""
+        held = self._held_up.get(workspace)
+        if held is None:
+            found = (rows.read_switch(text, key) for text, key in self.fetch("switches", {"workspace": workspace}))
+            held = self._held_up[workspace] = tuple(switch for switch in found if switch.is_held)
+        return tuple(switch for switch in held if switch.agent in (agent, EVERYTHING))
 
     def append(self, entries: Sequence[Entry]) -> None:
         """The entries stand at the end of their workspace's log."""
@@ -217,6 +233,7 @@ class Transaction:
 
     def _put_switch(self, switch: Switch) -> None:
         self.execute("put_switch", rows.switch_columns(switch))
+        self._held_up.pop(switch.workspace, None)
         if self.connection.changes() != 1:
             raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
         self.news[rows.notice_key("switch", switch.agent)] = switch.version

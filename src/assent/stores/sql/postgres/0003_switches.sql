@@ -7,6 +7,58 @@ CREATE TABLE switches (
     PRIMARY KEY (workspace, agent)
 );
 
+-- As before; and what names an agent takes effect only while no switch holds that one up.
+CREATE OR REPLACE FUNCTION assent_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz) LANGUAGE plpgsql AS $$
+DECLARE
+    change jsonb;
+    made requests;
+    effect boolean;
+BEGIN
+    FOR change IN SELECT jsonb_array_elements(changes) LOOP
+        effect := true;
+        IF change ? 'row' THEN
+            made := jsonb_populate_record(NULL::requests, change -> 'row');
+            effect := NOT (change ? 'agent') OR NOT EXISTS (
+                SELECT 1 FROM switches s
+                WHERE s.workspace = made.workspace AND s.agent IN (change ->> 'agent', '*')
+                    AND s.body::jsonb ->> 'setting' <> 'go'
+            );
+            IF NOT effect THEN
+                NULL;
+            ELSIF change ? 'ask' THEN
+                INSERT INTO requests SELECT made.*;
+                INSERT INTO asks (workspace, id, title, body)
+                VALUES (made.workspace, made.id, change ->> 'title', change ->> 'ask');
+            ELSE
+                UPDATE requests SET
+                    version = made.version, token = made.token, state = made.state, urgency = made.urgency,
+                    gate = made.gate, action = made.action, review = made.review, word = made.word,
+                    runnable = made.runnable, ended = made.ended, purged = made.purged, due_at = made.due_at,
+                    changed_at = made.changed_at, body = made.body
+                WHERE workspace = made.workspace AND id = made.id AND version = made.version - 1
+                    AND clock_timestamp() >= (change ->> 'not_before')::timestamptz
+                    AND clock_timestamp() < (change ->> 'before')::timestamptz;
+                effect := FOUND;
+            END IF;
+        END IF;
+        IF effect THEN
+            INSERT INTO entries (workspace, subject, kind, at, text, leaf, batch)
+            SELECT e.workspace, e.subject, e.kind, e.at, e.text, e.leaf, e.batch
+            FROM ROWS FROM (
+                jsonb_to_recordset(change -> 'entries')
+                AS (workspace text, subject text, kind text, at timestamptz, text text, leaf text, batch text)
+            ) WITH ORDINALITY AS e (workspace, subject, kind, at, text, leaf, batch, place)
+            ORDER BY e.place;
+            IF change ? 'notice' THEN
+                PERFORM pg_notify('assent', change ->> 'notice');
+            END IF;
+        END IF;
+        done := done || effect;
+    END LOOP;
+    clock := clock_timestamp();
+END
+$$;
+
 -- What waits, by agent: to be counted, and so that the same thing outside any run is not asked twice at once.
 -- There the column `step` holds what is asked for.
 CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
@@ -19,6 +71,20 @@ $$;
 
 CREATE TRIGGER switches_agent_keeps_out BEFORE INSERT OR UPDATE ON switches FOR EACH ROW
     EXECUTE FUNCTION assent_agent_keeps_out();
+
+-- Who is told about a request may decide about it, so on an agent's connection the circle grows only as the request's own
+-- ladder says, and when its time has come.
+CREATE FUNCTION assent_told_in_time(was jsonb, becomes jsonb, asks_for jsonb, due timestamptz)
+RETURNS boolean LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT due <= clock_timestamp()
+        AND coalesce(becomes -> 'told', '[]') @> coalesce(was -> 'told', '[]')
+        AND NOT EXISTS (
+            SELECT name FROM jsonb_array_elements(becomes -> 'told') name
+            EXCEPT SELECT jsonb_array_elements(was -> 'told')
+            EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].tell[*]')
+            EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].rota[*]')
+        )
+$$;
 
 -- As before; and where an agent finds that the facts have changed since it was approved, it may ask again (nothing that
 -- was said about it counts any more then) or note down the change.
@@ -44,7 +110,7 @@ BEGIN
              NEW.executor, NEW.purged, NEW.word, NEW.review)
           = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
              OLD.executor, OLD.purged, '', OLD.review)
-        AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer']
+        AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer', 'told']
         AND NEW.gate IN ('hard', 'manual')
         AND (becomes ->> 'round')::bigint = coalesce((was ->> 'round')::bigint, 0) + 1
         AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
@@ -60,6 +126,13 @@ BEGIN
         AND (NEW.review = OLD.review OR (OLD.review = 'none' AND NEW.review = 'open'))
     THEN
         RETURN NEW;
+    END IF;
+    IF (becomes -> 'told') IS DISTINCT FROM (was -> 'told') THEN
+        IF NOT assent_told_in_time(was, becomes, coalesce(was -> 'candidate', (
+            SELECT a.body::jsonb -> 'candidate' FROM asks a WHERE a.workspace = OLD.workspace AND a.id = OLD.id
+        )), OLD.due_at) THEN
+            RAISE EXCEPTION 'an agent does not say who may decide' USING ERRCODE = '42501';
+        END IF;
     END IF;
     allowed := CASE
         WHEN OLD.state = 'pending' THEN

@@ -26,6 +26,11 @@ SELECT body, id FROM grants WHERE workspace = %(workspace)s AND id = ANY(%(ids)s
 -- name: clock
 SELECT clock_timestamp();
 
+-- name: clock_and_switches
+SELECT clock_timestamp(), ARRAY(
+    SELECT body FROM switches WHERE workspace = %(workspace)s AND agent = ANY(%(agents)s::text[])
+);
+
 -- name: insert_grant
 INSERT INTO grants (workspace, id, version, expires_at, revoked_at, used, spent, body)
 VALUES (%(workspace)s, %(id)s, %(version)s, %(expires_at)s, %(revoked_at)s, %(used)s, %(spent)s, %(body)s);
@@ -298,6 +303,10 @@ WHERE switches.version = excluded.version - 1;
 SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
 WHERE r.workspace = %(workspace)s AND r.agent = %(agent)s AND r.run = '' AND r.step = %(step)s AND r.state = 'pending';
+
+-- name: spent
+SELECT coalesce(sum((body::jsonb ->> 'spend')::numeric), 0) FROM runs
+WHERE workspace = %(workspace)s AND agent = %(agent)s AND id >= %(since)s AND id <> %(but)s;
 
 -- name: pressure
 SELECT (

@@ -300,6 +300,10 @@ SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.agent = :agent AND r.run = '' AND r.step = :step AND r.state = 'pending';
 
+-- name: spent
+SELECT coalesce(sum(CAST(json_extract(body, '$.spend') AS REAL)), 0) FROM runs INDEXED BY runs_agent
+WHERE workspace = :workspace AND agent = :agent AND id >= :since AND id <> :but;
+
 -- name: pressure
 SELECT (
     SELECT count(*) FROM (
