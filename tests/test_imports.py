@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "blocking": LOW | {"engine"},
     "adapters": LOW | {"engine"},
     "telling": LOW | {"engine"},
-    "assemble": BELOW,
+    "remote": LOW | {"engine", "stores"},
+    "assemble": BELOW | {"remote"},
     "testing": BELOW,
     "server": BELOW | {"assemble", "telling", PACKAGE},
     "demo": BELOW | {"assemble", "telling", PACKAGE},
@@ -42,7 +43,18 @@ MAY_IMPORT[PACKAGE] = set(MAY_IMPORT)
 
 # Layers whose modules are strangers to each other, save for these shared ones.
 SEPARATE = {
-    "stores": {"rows", "migrate", "handoff", "hands", "listing", "recorder", "retention", "run_lists", "statements"},
+    "stores": {
+        "rows",
+        "migrate",
+        "handoff",
+        "hands",
+        "listing",
+        "recorder",
+        "retention",
+        "run_lists",
+        "statements",
+        "records",
+    },
     "channels": set[str](),
     "adapters": set[str](),
 }

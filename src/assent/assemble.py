@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,13 +11,17 @@ from assent.core.authority import Principal, resolve
 from assent.core.policy_file import load_policy
 from assent.core.request import Request
 from assent.core.text import visible
+from assent.engine.chronicle import Chronicle
 from assent.engine.execution import LEASE
 from assent.engine.gate import Gate, os_user
+from assent.engine.identity import person_in
 from assent.engine.inbox import Inbox
 from assent.engine.judgement import Judgement
 from assent.engine.notary import Notary
+from assent.engine.oversight import Oversight
 from assent.engine.policies import apply_policy
 from assent.engine.portal import Portal
+from assent.engine.rules import Rules
 from assent.errors import NotAllowed, SettingsError
 from assent.keys import KeyRing
 from assent.ports import Store
@@ -122,9 +126,19 @@ class Desk:
     judgement: Judgement
     inbox: Inbox
     notary: Notary
+    oversight: Oversight
+    chronicle: Chronicle
+    rules: Rules
+    logged_in: str = ""
+    """Who the server says sits here, where the desk is on another machine."""
 
     def person(self) -> Principal:
-        """Who sits here, by the operating system's word and the policy's `people:`."""
+        """Who sits here: by the server's word, or by the operating system's and the policy's `people:`."""
+        if self.logged_in:
+            found = person_in(self.judgement.policy, self.logged_in)
+            if found is None:
+                raise NotAllowed(f"{self.logged_in} is nobody in the active policy any more", principal=self.logged_in)
+            return found
         user = os_user()
         found = resolve(self.judgement.policy, user)
         if found is None:
@@ -137,10 +151,33 @@ class Desk:
 
 
 async def desk(settings: Settings) -> Desk:
-    """A desk on an open store, with the active policy loaded."""
+    """A desk on an open store, with the active policy loaded; or on the server that somebody logged in to."""
+    keys = keys_for(settings)
+    if settings.server:
+        return await _remote_desk(settings, keys)
     store = store_for(settings)
     await store.open()
-    return await desk_at(settings, store, keys_for(settings))
+    return await desk_at(settings, store, keys)
+
+
+async def _remote_desk(settings: Settings, keys: KeyRing) -> Desk:
+    from assent.remote.desk import RemoteInbox, RemoteOversight, RemoteRules, remote_store
+    from assent.remote.line import Line
+
+    login = keys.login(settings.server)
+    if login is None:
+        raise NotAllowed(f"nobody is logged in to {settings.server}; `assent login {settings.server}`", principal="")
+    line = Line(login["url"], login["session"])
+    me = await line.get("/api/v1/me")
+    settings = replace(settings, workspace=str(me["workspace"]))
+    store = remote_store(line, settings.workspace)
+    judgement = Judgement(store, settings.workspace)
+    await judgement.refresh()
+    return Desk(
+        settings, store, keys, judgement, RemoteInbox(line, store, settings.workspace, judgement),
+        Notary(store, keys, settings.workspace), RemoteOversight(line, store, settings.workspace),
+        Chronicle(store, settings.workspace), RemoteRules(line, store, settings.workspace), logged_in=str(me["name"]),
+    )  # fmt: skip
 
 
 async def desk_at(settings: Settings, store: Store, keys: KeyRing) -> Desk:
@@ -148,4 +185,8 @@ async def desk_at(settings: Settings, store: Store, keys: KeyRing) -> Desk:
     judgement = Judgement(store, settings.workspace)
     await judgement.refresh()
     inbox = Inbox(store, settings.workspace, judgement)
-    return Desk(settings, store, keys, judgement, inbox, Notary(store, keys, settings.workspace))
+    workspace = settings.workspace
+    return Desk(
+        settings, store, keys, judgement, inbox, Notary(store, keys, workspace), Oversight(store, workspace),
+        Chronicle(store, workspace), Rules(store, workspace),
+    )  # fmt: skip

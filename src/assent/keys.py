@@ -75,6 +75,29 @@ class KeyRing:
     def _keys(self) -> Path:
         return self.directory / "keys"
 
+    def login(self, url: str) -> dict[str, str] | None:
+        """The session that was begun with this server, where one was."""
+        try:
+            kept = json.loads((self.directory / "logins.json").read_text())
+        except (OSError, ValueError):
+            return None
+        found = kept.get(url.rstrip("/")) if isinstance(kept, dict) else None
+        return {"url": url.rstrip("/"), "session": str(found)} if found else None
+
+    def keep_login(self, url: str, session: str) -> None:
+        """The session is kept for later commands, readable by nobody else; an empty one is forgotten."""
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = self.directory / "logins.json"
+        try:
+            kept = json.loads(file.read_text())
+        except (OSError, ValueError):
+            kept = {}
+        kept = {name: value for name, value in kept.items() if name != url.rstrip("/")}
+        fresh = file.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(json.dumps({**kept, **({url.rstrip("/"): session} if session else {})}))
+        fresh.replace(file)
+
     @property
     def key_id(self) -> str:
         """The id of the key that signs now."""

@@ -21,6 +21,8 @@ class Settings:
     agent: str = "agent"
     policy: str = ""
     """A policy file to begin with where the store has none; later `assent policy apply` changes it."""
+    server: str = ""
+    """A server that commands talk to instead of a database, once `assent login` let somebody in."""
     home: str = ""
     """Where keys and checkpoints are kept, outside the database; empty means the user's data directory."""
 

@@ -56,6 +56,8 @@ COMMANDS: dict[str, Place] = {
         "Serve the inbox and the API: on SQLite one process, on PostgreSQL any number of them.",
     ),
     "link": Place("assent.cli.serving", _SERVE, "Make a link that lets somebody into the inbox, once."),
+    "login": Place("assent.cli.serving", _SERVE, "Let this terminal work on a server."),
+    "logout": Place("assent.cli.serving", _SERVE, "End this terminal's session with a server, there and here."),
     "password": Place("assent.cli.serving", _SERVE, "Set somebody's password for the inbox."),
     "token": Place("assent.cli.serving", _SERVE, "Tokens with which agents propose over HTTP: give, list, end."),
     "policy": Place("assent.cli.policy", _POLICY, "Check, apply, show and explain the policy."),
@@ -123,12 +125,15 @@ def top(
     home: Annotated[
         str | None, typer.Option(help="Where keys and checkpoints are kept (ASSENT_HOME).", metavar="DIRECTORY")
     ] = None,
+    server: Annotated[
+        str | None, typer.Option(help="A server that `assent login` let you into (ASSENT_SERVER).", metavar="URL")
+    ] = None,
     version: Annotated[  # noqa: ARG001  its callback has printed it
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Agents act. Humans assent: decide what agents may do, and prove who allowed what."""
-    ctx.obj = Given(database, workspace, home)
+    ctx.obj = Given(database, workspace, home, server)
 
 
 def run(args: list[str]) -> int:

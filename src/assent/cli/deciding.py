@@ -293,4 +293,4 @@ def revise(
 
 
 def _story(desk: Desk) -> Chronicle:
-    return Chronicle(desk.store, desk.settings.workspace)
+    return desk.chronicle

@@ -10,3 +10,4 @@ class Given:
     database: str | None = None
     workspace: str | None = None
     home: str | None = None
+    server: str | None = None

@@ -14,8 +14,6 @@ from assent.cli.session import AsJson, at_desk, operator
 from assent.core.action import Json, Risk
 from assent.core.grant import Grant
 from assent.core.text import span
-from assent.engine.grants import give as give_grant
-from assent.engine.grants import take_back
 from assent.errors import InvalidArguments, NotFound
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -81,8 +79,8 @@ def give(
 
     async def work(desk: Desk) -> None:
         person = operator(desk)
-        grant = await give_grant(
-            desk.store, desk.settings.workspace, person, tuple(actions), life=lasts,
+        grant = await desk.rules.give(
+            person, tuple(actions), life=lasts,
             agents=tuple(agent or ("*",)), condition=when, limit=limit, budget=sum_, currency=currency.upper(),
             max_risk=max_risk, reason=reason,
         )  # fmt: skip
@@ -111,7 +109,7 @@ def revoke(
         person = operator(desk)
         grant = await _find(desk, grant_id.strip().lower())
         if grant.revoked_at is None:
-            grant = await take_back(desk.store, desk.settings.workspace, person, grant)
+            grant = await desk.rules.take_back(person, grant)
         if as_json:
             return print_json({"grant": _document(grant)})
         return say(f"revoked: {_what(grant)}")

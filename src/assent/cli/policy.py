@@ -18,7 +18,6 @@ from assent.core.policy_file import load_policy, to_document
 from assent.core.text import span, visible
 from assent.engine.gate import declaration, os_user
 from assent.engine.judgement import Judgement
-from assent.engine.policies import apply_policy
 from assent.errors import NotFound
 from assent.ports import StoredPolicy
 
@@ -70,7 +69,7 @@ def apply(
             _tell_changes(old, new, found, warnings)
         version = active.version if active else 0
         if not is_same and not dry_run:
-            version = (await apply_policy(desk.store, desk.settings.workspace, text, person, file)).version
+            version = (await desk.rules.apply(person, text, file)).version
         if as_json:
             return print_json({
                 "version": version, "applied": not is_same and not dry_run, "mode": str(new.mode),

@@ -14,8 +14,6 @@ from assent.core.authority import Principal
 from assent.core.briefing import Briefing, brief
 from assent.core.request import Executor, Kind, Request, State
 from assent.core.text import span
-from assent.engine.chronicle import Chronicle
-from assent.engine.oversight import Oversight
 from assent.errors import InvalidArguments, NotAllowed
 from assent.telling.card_document import document
 
@@ -59,7 +57,7 @@ async def run_named(desk: Desk, prefix: str) -> str:
     """The id of the run whose code begins like that; a run that agents only name is found by its whole name."""
     found = await desk.store.find_runs(desk.settings.workspace, prefix.strip().lower(), limit=2)
     if len(found) > 1:
-        return (await Oversight(desk.store, desk.settings.workspace).find(prefix)).id
+        return (await desk.oversight.find(prefix)).id
     return found[0].id if found else prefix
 
 
@@ -68,7 +66,7 @@ async def run_codes(desk: Desk, cards: Sequence[Briefing]) -> dict[str, str]:
     runs = {card.run for card in cards if card.run}
     if not runs or console(table=True).width < _ROOMY:
         return {}
-    known = await Chronicle(desk.store, desk.settings.workspace).codes(runs)
+    known = await desk.chronicle.codes(runs)
     return {run: known.get(run) or short_run(run) for run in runs}
 
 

@@ -12,8 +12,7 @@ from assent.cli.sections import Sections
 from assent.cli.session import AsJson, at_desk
 from assent.cli.switches import Reason, go, stop
 from assent.core.run import RunState
-from assent.engine.chronicle import MOST_STEPS, Chronicle
-from assent.engine.oversight import Oversight
+from assent.engine.chronicle import MOST_STEPS
 from assent.errors import InvalidArguments
 from assent.ports import RunFilter
 from assent.telling.run_documents import run_document, tree_document
@@ -44,7 +43,7 @@ def runs(
     """
 
     async def work(desk: Desk) -> None:
-        over = Oversight(desk.store, desk.settings.workspace)
+        over = desk.oversight
         states = () if everything else _states(state)
         found = await over.page(RunFilter(states=states, agent=agent), after=after, limit=limit + 1)
         following = found[limit - 1].id if len(found) > limit else ""
@@ -54,7 +53,7 @@ def runs(
         banner(desk.judgement.policy, desk.judgement.switches)
         if not found:
             return nothing_runs(narrowed=bool(state or agent or after), every=not states)
-        waiting = await Chronicle(desk.store, desk.settings.workspace).waiting()
+        waiting = await desk.chronicle.waiting()
         runs_table(found, waiting, await desk.store.now())
         return say(f"more: --after {following}", style="dim") if following else None
 
@@ -77,8 +76,8 @@ def show(
     """
 
     async def work(desk: Desk) -> None:
-        story = Chronicle(desk.store, desk.settings.workspace)
-        run = await Oversight(desk.store, desk.settings.workspace).find(run_id)
+        story = desk.chronicle
+        run = await desk.oversight.find(run_id)
         tree = await story.tree(run, most=limit)
         if as_json:
             return print_json({"run": run_document(run), **tree_document(tree)})

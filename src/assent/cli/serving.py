@@ -4,12 +4,13 @@ import asyncio
 import signal
 import sys
 import webbrowser
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.assemble import Desk
+from assent.assemble import Desk, keys_for
 from assent.cli.durations import duration
 from assent.cli.outcome import tell
 from assent.cli.plain import print_json
@@ -18,7 +19,7 @@ from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.core.credential import CredentialKind
 from assent.core.text import span
 from assent.engine.identity import Identities, person_in
-from assent.errors import NotFound
+from assent.errors import NotAllowed, NotFound
 from assent.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,6 +68,76 @@ async def _serve(settings: Settings, address: "Address", *, browser: bool, work:
             await asyncio.to_thread(webbrowser.open, link)
         await stop.wait()
         tell("no new calls are taken; what was begun ends first")
+
+
+@app.command()
+def login(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the server is.", show_default=False)],
+    link_: Annotated[
+        str, typer.Argument(metavar="[LINK]", help="A one-time link, from the settings page or `assent link`.")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", "-n", help="Log in with a password instead.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let this terminal work on a server: afterwards every command takes --server URL, or ASSENT_SERVER.
+
+    Example: assent login https://assent.example.com --name alice
+    """
+    from assent.remote.line import Line
+
+    typed = link_.rpartition("link=")[2]
+    secret = ""
+    if not typed and not name:
+        typed = typer.prompt("The one-time link (Settings, Connect a terminal)", hide_input=True).rpartition("link=")[2]
+    if name:
+        secret = typer.prompt("Password", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    proof = {"name": name, "password": secret} if name else {"link": typed.strip()}
+
+    async def work() -> tuple[str, str]:
+        line = Line(url, "")
+        began = await line.post("/api/v1/sessions", proof)
+        await line.close()
+        line = Line(url, began["session"])
+        me = await line.get("/api/v1/me")
+        await line.close()
+        return str(began["session"]), str(me["name"])
+
+    session, person = asyncio.run(work())
+    keys_for(settings_of(ctx)).keep_login(url, session)
+    if as_json:
+        return print_json({"server": url.rstrip("/"), "person": person})
+    return say(
+        f"you are {person} at {url.rstrip('/')}; use it with --server or `export ASSENT_SERVER={url.rstrip('/')}`"
+    )
+
+
+@app.command()
+def logout(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the server is.", show_default=False)],
+) -> None:
+    """End this terminal's session with a server, there and here.
+
+    Example: assent logout https://assent.example.com
+    """
+    from assent.remote.line import Line
+
+    keys = keys_for(settings_of(ctx))
+    known = keys.login(url)
+
+    async def work(session: str) -> None:
+        line = Line(url, session)
+        try:
+            await line.post("/api/v1/sessions/end", {})
+        finally:
+            await line.close()
+
+    if known is not None:
+        with suppress(NotAllowed):  # it had ended already
+            asyncio.run(work(known["session"]))
+        keys.keep_login(url, "")
+    say(f"this terminal is logged out of {url.rstrip('/')}" if known else f"nobody is logged in to {url.rstrip('/')}")
 
 
 @app.command()

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -27,7 +28,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 def settings_of(ctx: typer.Context) -> Settings:
     """The settings: what was given, over the environment, over `assent.toml`, over the defaults."""
     given = ctx.find_object(Given) or Given()
-    return load({"database": given.database, "workspace": given.workspace, "home": given.home})
+    settings = load(
+        {"database": given.database, "workspace": given.workspace, "home": given.home, "server": given.server}
+    )
+    # Who names a database on the command line means it, whatever server is set elsewhere.
+    return replace(settings, server="") if given.database and not given.server else settings
 
 
 def at_desk(ctx: typer.Context, work: Callable[[Desk], Awaitable[T]], *, create: bool = False) -> T:
@@ -58,6 +63,8 @@ async def opened(settings: Settings, *, create: bool = False) -> AsyncIterator[D
 
 def expect_database(settings: Settings) -> None:
     """There is a file for SQLite; else the error says how to point at one."""
+    if settings.server:
+        return
     if not settings.is_postgres and not Path(settings.database).exists():
         raise StoreError(
             f"there is no database at {Path(settings.database).absolute()}; name it with --database or "
@@ -67,6 +74,8 @@ def expect_database(settings: Settings) -> None:
 
 def operator(place: Desk) -> Principal:
     """Who sits here, if they may change policy, grants and keys."""
+    if place.logged_in:
+        return place.person()  # the server says whether they may
     return may_operate(place.judgement.policy, os_user())
 
 

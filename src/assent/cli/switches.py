@@ -13,7 +13,6 @@ from assent.core.action import Json
 from assent.core.run import Run, RunState
 from assent.core.switch import EVERYTHING, Setting, Switch
 from assent.core.text import visible
-from assent.engine.oversight import Oversight
 from assent.telling.run_documents import run_document
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -83,7 +82,7 @@ def _hold(
         raise typer.BadParameter("say which: a RUN, --agent NAME or --all")
 
     async def work(desk: Desk) -> None:
-        over, person = Oversight(desk.store, desk.settings.workspace), desk.person()
+        over, person = desk.oversight, desk.person()
         if run_id:
             run = await over.find(run_id)
             match setting:

@@ -78,9 +78,7 @@ class Premises:
 
     async def _opened(self, workspace: str) -> Room:
         desk = await desk_at(replace(self.settings, workspace=workspace), self.store, self.keys)
-        return Room(
-            desk, Identities(self.store, workspace), Oversight(self.store, workspace), Chronicle(self.store, workspace)
-        )
+        return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):

@@ -57,7 +57,7 @@ class Beyond(Frame):
 
     @property
     def _story(self) -> Chronicle:
-        return Chronicle(self.live.desk.store, self.live.desk.settings.workspace)
+        return self.live.desk.chronicle
 
     def is_about(self, changed: set[str]) -> bool:
         """Among what changed is the run of what is looked at."""
@@ -110,7 +110,7 @@ class Beyond(Frame):
 
     @property
     def _oversight(self) -> Oversight:
-        return Oversight(self.live.desk.store, self.live.desk.settings.workspace)
+        return self.live.desk.oversight
 
     def action_timeline(self) -> None:
         run = self._run()

@@ -288,7 +288,7 @@ class Live:
 
 
 def _expect_file(settings: Settings) -> None:
-    if not settings.is_postgres and not Path(settings.database).exists():
+    if not settings.server and not settings.is_postgres and not Path(settings.database).exists():
         raise StoreError(f"no database at {settings.database} yet; it appears when an agent opens a gate")
 
 

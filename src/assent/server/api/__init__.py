@@ -2,8 +2,10 @@
 
 from fastapi import APIRouter
 
-from assent.server.api import operations, requests
+from assent.server.api import operations, records, requests, sessions
 
 router = APIRouter()
 router.include_router(operations.router)
 router.include_router(requests.router)
+router.include_router(records.router)
+router.include_router(sessions.router)

@@ -29,7 +29,7 @@ async def settings(request: Request) -> Response:
 
 
 async def _settings(
-    request: Request, visitor: Visitor, *, secret: str = "", complaint: str = "", status: int = 200
+    request: Request, visitor: Visitor, *, secret: str = "", command: str = "", complaint: str = "", status: int = 200
 ) -> Response:
     room = visitor.room
     policy, now = room.desk.judgement.policy, await room.desk.store.now()
@@ -39,7 +39,7 @@ async def _settings(
     ]
     return await page(
         request, "settings", visitor, status=status,
-        people=policy.people, agents=policy.agents, tokens=tokens, secret=secret, complaint=complaint,
+        people=policy.people, agents=policy.agents, tokens=tokens, secret=secret, complaint=complaint, command=command,
         may_change=may_change(policy, visitor.principal) or "",
         has_password=await room.identities.has_password(visitor.principal.name),
         self_review=policy.allows_self_review,
@@ -64,6 +64,13 @@ async def end(visitor: Operator, token: str) -> Response:
     """Whoever has the token can do nothing with it any more."""
     await visitor.room.identities.end(visitor.principal, CredentialKind.TOKEN, token)
     return RedirectResponse("/settings#tokens", 303)
+
+
+@router.post("/settings/terminal")
+async def terminal(request: Request, visitor: Person) -> Response:
+    """A link that logs a terminal in, once."""
+    secret = await visitor.room.identities.link(visitor.principal, visitor.principal.name)
+    return await _settings(request, visitor, command=f"assent login {request.base_url} {secret}")
 
 
 @router.post("/settings/password")

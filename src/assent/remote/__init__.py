@@ -1,0 +1,1 @@
+"""Assent on another machine, over HTTP."""
