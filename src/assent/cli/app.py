@@ -56,7 +56,11 @@ COMMANDS: dict[str, Place] = {
         "Serve the inbox and the API: on SQLite one process, on PostgreSQL any number of them.",
     ),
     "link": Place("assent.cli.serving", _SERVE, "Make a link that lets somebody into the inbox, once."),
-    "login": Place("assent.cli.serving", _SERVE, "Let this terminal work on a server."),
+    "login": Place(
+        "assent.cli.serving",
+        _SERVE,
+        "Let this terminal work on a server: afterwards every command takes --server URL, or ASSENT_SERVER.",
+    ),
     "logout": Place("assent.cli.serving", _SERVE, "End this terminal's session with a server, there and here."),
     "password": Place("assent.cli.serving", _SERVE, "Set somebody's password for the inbox."),
     "token": Place("assent.cli.serving", _SERVE, "Tokens with which agents propose over HTTP: give, list, end."),
