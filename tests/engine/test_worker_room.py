@@ -10,6 +10,7 @@ import assent
 from assent.core.decision import Finding
 from assent.core.request import State
 from assent.errors import LeaseLost, StoreFull
+from assent.ports import Filter
 
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
@@ -178,3 +179,30 @@ async def test_what_falls_due_while_a_round_goes_on_is_not_left_until_the_slow_s
     monkeypatch.setattr("assent.engine.worker.lapsed", slow)
     worker._leave("r", 1, 0.5)
     assert await worker._round(asyncio.Event()) < 1
+
+
+@pytest.mark.parametrize("finding", [Finding.DONE, Finding.FAILED])
+async def test_who_ends_after_somebody_found_it_done_goes_on_with_the_result(house, finding):
+    go_on, ran = asyncio.Event(), []
+
+    @house.gate.guard(risk="risky")
+    async def send(to: str) -> str:
+        ran.append(to)
+        await go_on.wait()
+        return f"sent to {to}"
+
+    call = house.start(send("ana"))
+    try:
+        (request,) = await house.until(lambda found: bool(found and ran), Filter(states=(State.RUNNING,)))
+        house.gate._execution.release(request)
+        await house.lapsed(request)
+        await house.inbox.reconcile(house.me, request.id, finding)
+    finally:
+        go_on.set()
+    if finding is Finding.DONE:
+        assert await call == "sent to ana"
+    else:
+        with pytest.raises(LeaseLost):
+            await call
+    assert "execution.late" in await house.kinds(request.id)
+    assert ran == ["ana"]

@@ -242,7 +242,9 @@ class Execution:
         try:
             return await self._move(request, event)
         except LeaseLost:
-            await self._keep_evidence(request, event)
+            now = await self._keep_evidence(request, event)
+            if isinstance(event, Finish) and now.state is State.DONE and now.fence == event.fence:
+                return now  # somebody looked meanwhile and found it done, as it is; nobody has begun it again
             raise
         except StoreError as problem:
             # It ran. The store's own error says that nothing was changed and to try again; that would run it twice.
@@ -250,11 +252,13 @@ class Execution:
         finally:
             self.release(request)
 
-    async def _keep_evidence(self, request: Request, event: Finish | Fail) -> None:
-        """A result that came too late is kept in the log, as a digest; it changes nothing."""
+    async def _keep_evidence(self, request: Request, event: Finish | Fail) -> Request:
+        """A result that came too late is kept in the log, as a digest; it changes nothing. The request as it is."""
         said = event.result_text if isinstance(event, Finish) else event.error
+        seen = [request]
 
         def step(view: View) -> Change:
+            seen[:] = [view.request or request]
             late: Entry = entry(
                 view.request or request, view.now, "execution.late", self.worker,
                 fence=event.fence, finished=isinstance(event, Finish), digest=digest(said),
@@ -262,6 +266,7 @@ class Execution:
             return Change(entries=(late,))
 
         await self._store.transact(request.workspace, request.id, step)
+        return seen[0]
 
     async def _move(self, request: Request, event: Event) -> Request:
         def step(view: View) -> Change | None:
