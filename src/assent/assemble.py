@@ -162,12 +162,12 @@ async def desk(settings: Settings) -> Desk:
 
 async def _remote_desk(settings: Settings, keys: KeyRing) -> Desk:
     from assent.remote.desk import RemoteInbox, RemoteOversight, RemoteRules, remote_store
-    from assent.remote.line import Line
+    from assent.remote.session import Session
 
     login = keys.login(settings.server)
     if login is None:
         raise NotAllowed(f"nobody is logged in to {settings.server}; `assent login {settings.server}`", principal="")
-    line = Line(login["url"], login["session"])
+    line = Session(login["url"], login["session"])
     me = await line.get("/api/v1/me")
     settings = replace(settings, workspace=str(me["workspace"]))
     store = remote_store(line, settings.workspace)

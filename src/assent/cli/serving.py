@@ -84,7 +84,7 @@ def login(
 
     Example: assent login https://assent.example.com --name alice
     """
-    from assent.remote.line import Line
+    from assent.remote.session import Session
 
     typed = link_.rpartition("link=")[2]
     secret = ""
@@ -95,10 +95,10 @@ def login(
     proof = {"name": name, "password": secret} if name else {"link": typed.strip()}
 
     async def work() -> tuple[str, str]:
-        line = Line(url, "")
+        line = Session(url, "")
         began = await line.post("/api/v1/sessions", proof)
         await line.close()
-        line = Line(url, began["session"])
+        line = Session(url, began["session"])
         me = await line.get("/api/v1/me")
         await line.close()
         return str(began["session"]), str(me["name"])
@@ -121,13 +121,13 @@ def logout(
 
     Example: assent logout https://assent.example.com
     """
-    from assent.remote.line import Line
+    from assent.remote.session import Session
 
     keys = keys_for(settings_of(ctx))
     known = keys.login(url)
 
     async def work(session: str) -> None:
-        line = Line(url, session)
+        line = Session(url, session)
         try:
             await line.post("/api/v1/sessions/end", {})
         finally:

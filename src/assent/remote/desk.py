@@ -21,14 +21,14 @@ from assent.engine.oversight import Oversight
 from assent.engine.rules import Rules
 from assent.errors import NotFound, StoreError
 from assent.ports import Filter, Logged, Page, RunFilter, Store, StoredPolicy
-from assent.remote.line import Line
+from assent.remote.session import Session
 from assent.stores import records
 
 
 class RemoteStore:
     """What can be read of a store through a server. It writes nothing: deciding is a call of its own."""
 
-    def __init__(self, line: Line, workspace: str) -> None:
+    def __init__(self, line: Session, workspace: str) -> None:
         self.line, self._workspace = line, workspace
 
     @property
@@ -128,7 +128,7 @@ class RemoteStore:
         raise StoreError("this is done where the database is: run it on the server's machine")
 
 
-def remote_store(line: Line, workspace: str) -> Store:
+def remote_store(line: Session, workspace: str) -> Store:
     """What can be read there, as a store; the rest of a store is refused."""
     return cast("Store", RemoteStore(line, workspace))
 
@@ -136,7 +136,7 @@ def remote_store(line: Line, workspace: str) -> Store:
 class RemoteInbox(Inbox):
     """Decisions carried out by the server, in the name of whoever logged in."""
 
-    def __init__(self, line: Line, store: Store, workspace: str, judgement: Judgement) -> None:
+    def __init__(self, line: Session, store: Store, workspace: str, judgement: Judgement) -> None:
         super().__init__(store, workspace, judgement)
         self._line = line
 
@@ -187,7 +187,7 @@ class RemoteInbox(Inbox):
 class RemoteOversight(Oversight):
     """Switches and runs, turned by the server."""
 
-    def __init__(self, line: Line, store: Store, workspace: str) -> None:
+    def __init__(self, line: Session, store: Store, workspace: str) -> None:
         super().__init__(store, workspace)
         self._line = line
 
@@ -226,7 +226,7 @@ class RemoteOversight(Oversight):
 class RemoteRules(Rules):
     """Policy and grants, set by the server."""
 
-    def __init__(self, line: Line, store: Store, workspace: str) -> None:
+    def __init__(self, line: Session, store: Store, workspace: str) -> None:
         super().__init__(store, workspace)
         self._line = line
 

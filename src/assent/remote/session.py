@@ -1,4 +1,4 @@
-"""The line to a server: calls with a session, tried again where that cannot do anything twice."""
+"""A person's session with a server: calls, tried again where that cannot do anything twice."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ _PATIENCE = httpx.Timeout(30.0, connect=10.0)
 _LISTENING = httpx.Timeout(10.0, read=60.0)
 
 
-class Line:
+class Session:
     """Calls to one server in one person's name."""
 
     def __init__(self, url: str, session: str) -> None:
