@@ -11,10 +11,11 @@ from assent.cli.durations import duration
 from assent.cli.plain import print_json
 from assent.cli.print import banner, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator
-from assent.core.action import Json, Risk
+from assent.core.action import Risk
 from assent.core.grant import Grant
 from assent.core.text import span
 from assent.errors import InvalidArguments, NotFound
+from assent.telling.standing import grant_document
 
 app = typer.Typer(rich_markup_mode="rich")
 group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Standing permissions: list, give, revoke.")
@@ -35,7 +36,7 @@ def list_(
     async def work(desk: Desk) -> None:
         found = await desk.store.grants(desk.settings.workspace, live_only=not every)
         if as_json:
-            return print_json({"grants": [_document(grant) for grant in found]})
+            return print_json({"grants": [grant_document(grant) for grant in found]})
         banner(desk.judgement.policy)
         if not found:
             return say("there are no standing permissions")
@@ -85,7 +86,7 @@ def give(
             max_risk=max_risk, reason=reason,
         )  # fmt: skip
         if as_json:
-            return print_json({"grant": _document(grant)})
+            return print_json({"grant": grant_document(grant)})
         if not when and limit is None and sum_ is None and any("*" in name for name in actions):
             warn("this is broad: without --when, --limit or --budget it covers every call of these names")
         return say(f"granted until {grant.expires_at:%Y-%m-%d %H:%M} UTC: {_what(grant)}; take it back with "
@@ -111,7 +112,7 @@ def revoke(
         if grant.revoked_at is None:
             grant = await desk.rules.take_back(person, grant)
         if as_json:
-            return print_json({"grant": _document(grant)})
+            return print_json({"grant": grant_document(grant)})
         return say(f"revoked: {_what(grant)}")
 
     at_desk(ctx, work)
@@ -160,22 +161,3 @@ def _amount(text: str) -> Decimal | None:
     if not amount.is_finite() or amount < 0:
         raise InvalidArguments("--budget is a number, such as 250 or 99.50")
     return amount
-
-
-def _document(grant: Grant) -> dict[str, Json]:
-    return {
-        "id": grant.id,
-        "actions": list(grant.actions),
-        "agents": list(grant.agents),
-        "condition": grant.condition,
-        "max_risk": grant.max_risk,
-        "limit": grant.limit,
-        "used": grant.used,
-        "budget": grant.budget,
-        "spent": grant.spent,
-        "currency": grant.currency,
-        "reason": grant.reason,
-        "granted_by": grant.granted_by,
-        "expires_at": grant.expires_at,
-        "revoked_at": grant.revoked_at,
-    }

@@ -1,52 +1,20 @@
-"""A call that nobody made yet, judged by a policy and explained."""
-
-from dataclasses import dataclass
-from datetime import UTC, datetime
+"""An explanation of what a policy says, in a terminal."""
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from assent.cli.plain import print_json
 from assent.cli.print import block, console, grid, inert, risk_mark, section
-from assent.cli.typed_json import mapping
-from assent.core.action import Declaration, Json
-from assent.core.canonical import canonical, restore
-from assent.core.explain import Explanation, Match, explain
-from assent.core.situation import Situation
-from assent.engine.judgement import Context, Judgement
-from assent.engine.tool import tool
+from assent.core.explain import Explanation, Match
+from assent.telling.explaining import explanation_document
 
 _MARKS = {Match.CHOSE: ("chose", "bold green"), Match.WOULD_MATCH: ("would match next", "yellow")}
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What an agent might propose, as told on the command line."""
-
-    action: str
-    args: str
-    agent: str
-    confidence: float | None
-    cost: float | None
-    trusted: bool
-    declared: Declaration
-
-
-def explained(judgement: Judgement, call: Call, now: datetime | None = None) -> Explanation:
-    """The verdict on `call` and everything that led to it."""
-    args = mapping(call.args, "--args")
-    context = Context(agent=call.agent, confidence=call.confidence, cost=call.cost)
-    made = tool(call.action, declared=call.declared, trusted=call.trusted)
-    at = now or datetime.now(UTC)
-    action, assessment, _ = judgement.judged(made, restore(canonical(args)), context, at)
-    situation = Situation(agent=call.agent, grants=judgement.grants)
-    return explain(judgement.policy, action, assessment, situation, at)
 
 
 def tell(found: Explanation, source: str, *, as_json: bool) -> None:
     """The explanation was printed."""
     if as_json:
-        print_json(_document(found, source))
+        print_json(explanation_document(found, source))
         return
     block(grid([(Text("by", style="bold"), inert(source)), *_verdict(found)]))
     assessment = found.assessment
@@ -100,30 +68,3 @@ def _effect(found: Explanation) -> Text:
 def _rule_row(rule: str, match: Match, says: str) -> tuple[RenderableType, ...]:
     words, style = _MARKS.get(match, (match.value, "red" if match is Match.ERROR else "dim"))
     return inert(rule, "bold"), Text(words, style=style), inert(says, style if style == "dim" else "")
-
-
-def _document(found: Explanation, source: str) -> dict[str, Json]:
-    verdict, assessment = found.verdict, found.assessment
-    return {
-        "policy": source,
-        "gate": verdict.gate,
-        "observed": verdict.observed,
-        "because": verdict.because,
-        "rule": verdict.rule,
-        "next_rule": found.next_rule,
-        "risk": assessment.risk,
-        "effect": assessment.effect,
-        "basis": assessment.basis,
-        "reasons": assessment.reasons,
-        "facts": assessment.facts,
-        "triggers": verdict.triggers,
-        "rules": [
-            {"rule": each.rule, "match": each.match, "says": each.says, "line": each.line} for each in found.rules
-        ],
-        "grants": found.grants,
-        "grant": verdict.grant,
-        "reviewers": verdict.reviewers,
-        "quorum": verdict.quorum,
-        "ladder": found.lines[-1].partition(": ")[2],
-        "lines": found.lines,
-    }

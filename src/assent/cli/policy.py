@@ -1,6 +1,7 @@
 """The policy from a terminal: check, apply, show, explain, history."""
 
 import sys
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -8,10 +9,10 @@ import yaml
 
 from assent.assemble import Desk, read_policy, store_for
 from assent.cli import judging
-from assent.cli.differing import changes, lockout
 from assent.cli.plain import print_json
 from assent.cli.print import banner, console, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator, settings_of
+from assent.cli.typed_json import mapping
 from assent.core.action import Json, Reach, Risk
 from assent.core.policy import Mode, Policy, builtin_policy
 from assent.core.policy_file import load_policy, to_document
@@ -20,6 +21,8 @@ from assent.engine.gate import declaration, os_user
 from assent.engine.judgement import Judgement
 from assent.errors import NotFound
 from assent.ports import StoredPolicy
+from assent.telling.differing import changes, lockout
+from assent.telling.explaining import Call, explained
 
 app = typer.Typer(rich_markup_mode="rich")
 group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Check, apply, show and explain the policy.")
@@ -137,15 +140,15 @@ def explain(
     Example: assent policy explain assent.yaml --action delete_files --args '{"files": ["a", "b"]}'
     """
     declared = declaration(reversible, reach, outside, money, risk)
-    call = judging.Call(action, args, agent, confidence, cost, not untrusted, declared)
+    call = Call(action, mapping(args, "--args"), agent, confidence, cost, not untrusted, declared)
     if file:
         settings = settings_of(ctx)
         alone = Judgement(store_for(settings), settings.workspace, load_policy(read_policy(file), file))
-        return judging.tell(judging.explained(alone, call), file, as_json=as_json)
+        return judging.tell(explained(alone, call, datetime.now(UTC)), file, as_json=as_json)
 
     async def work(desk: Desk) -> None:
         policy = desk.judgement.policy
-        found = judging.explained(desk.judgement, call, await desk.store.now())
+        found = explained(desk.judgement, call, await desk.store.now())
         if not as_json:
             banner(policy)
         name = f"policy version {policy.version}" if policy.version else "the built-in policy"

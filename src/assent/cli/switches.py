@@ -14,6 +14,7 @@ from assent.core.run import Run, RunState
 from assent.core.switch import EVERYTHING, Setting, Switch
 from assent.core.text import visible
 from assent.telling.run_documents import run_document
+from assent.telling.standing import switch_document
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -150,18 +151,6 @@ def release_words(switch: Switch) -> str:
     """How the switch is set back."""
     whom = "--all" if switch.agent == EVERYTHING else f"--agent {visible(switch.agent, lines=False)}"
     return f"`assent go {whom}` lets it go on"
-
-
-def switch_document(switch: Switch) -> dict[str, Json]:
-    """A switch for scripts."""
-    return {
-        "agent": "" if switch.agent == EVERYTHING else switch.agent,
-        "everything": switch.agent == EVERYTHING,
-        "setting": str(switch.setting),
-        "by": switch.by,
-        "reason": switch.reason,
-        "at": switch.at.isoformat(),
-    }
 
 
 _TOLD = {
