@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from assent.assemble import Desk
-from assent.cli.durations import duration
 from assent.cli.plain import print_json
 from assent.cli.print import banner, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator
 from assent.core.action import Risk
 from assent.core.grant import Grant
+from assent.core.policy_text import duration
 from assent.core.text import span
 from assent.errors import InvalidArguments, NotFound
 from assent.telling.standing import grant_document

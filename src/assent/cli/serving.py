@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assent.assemble import Desk, keys_for
-from assent.cli.durations import duration
 from assent.cli.outcome import tell
 from assent.cli.plain import print_json
 from assent.cli.print import inert, listing, say
 from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.core.credential import CredentialKind
+from assent.core.policy_text import duration
 from assent.core.text import span
 from assent.engine.identity import Identities, person_in
 from assent.errors import NotAllowed, NotFound

@@ -12,14 +12,13 @@ import typer
 from assent import __version__
 from assent.assemble import Desk
 from assent.cli import restoring, working
-from assent.cli.durations import duration
 from assent.cli.files import free
 from assent.cli.plain import print_json
 from assent.cli.print import say, warn
 from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.core.action import Json
 from assent.core.audit import Entry
-from assent.core.policy_text import duration_text
+from assent.core.policy_text import duration, duration_text
 from assent.errors import InvalidArguments, StoreError
 
 app = typer.Typer(rich_markup_mode="rich")

@@ -49,6 +49,11 @@ class Credential:
     """What a secret is compared with, where the id is not already a hash of it."""
     about: Mapping[str, Json] = field(default_factory=dict)
 
+    @property
+    def is_proof(self) -> bool:
+        """It says who somebody is, so that a change of it is news; a reply that is kept says nothing."""
+        return self.kind is not CredentialKind.REPLY
+
     def is_live(self, now: datetime) -> bool:
         """It still proves something."""
         return self.ended_at is None and (self.expires_at is None or now < self.expires_at)

@@ -17,7 +17,7 @@ import yaml
 
 from assent.core.action import Json
 from assent.core.text import visible
-from assent.errors import PolicyError
+from assent.errors import InvalidArguments, PolicyError
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 16
@@ -337,6 +337,14 @@ class Reader:
     def _wrong(self, node: Node, what: str, wanted: str) -> None:
         is_now = "a map" if node.is_map else "a list" if node.is_list else "empty" if node.value is None else None
         self.complaints.add(node.line, f"{what} is {is_now or quoted(node.value)}; write {wanted}")
+
+
+def duration(text: str, what: str) -> timedelta:
+    """The stretch of time that `text` spells, as in policy files: 90s, 15m, 8h, 2d or 1w."""
+    found = Reader(Complaints("")).duration(Node(text.strip(), 0), what)
+    if found is None:
+        raise InvalidArguments(f"{what} is a stretch of time such as 90s, 15m, 8h, 2d or 1w")
+    return found
 
 
 def duration_text(time: timedelta) -> str:

@@ -6,10 +6,7 @@ from assent.core.action import Json
 from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.copies import replace
-from assent.core.credential import Credential, CredentialKind
-
-_QUIET = (CredentialKind.REPLY,)
-"""What is no proof of anybody and so no matter for the log."""
+from assent.core.credential import Credential
 
 
 def given(credential: Credential, by: str) -> Change:
@@ -36,7 +33,7 @@ def noted(credential: Credential, **about: Json) -> Change:
 
 
 def _change(credential: Credential, kind: str, by: str, now: datetime) -> Change:
-    if credential.kind in _QUIET:
+    if not credential.is_proof:
         return Change(credentials=(credential,))
     body: dict[str, Json] = {
         "what": str(credential.kind),

@@ -39,7 +39,7 @@ from assent.core.secret_text import secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
 from assent.engine.oversight import Oversight
 from assent.engine.tool import tool
-from assent.errors import AlreadyDecided, AssentError, InvalidDecision, NotAllowed, NotFound
+from assent.errors import AlreadyDecided, AssentError, InvalidDecision, NotAllowed, NotFound, StaleRequest
 from assent.ports import Filter, Page, Store, View
 
 log = logging.getLogger("assent.inbox")
@@ -180,6 +180,7 @@ class Inbox:
 
         def step(request: Request, now: datetime) -> Change | None:
             if request.state is State.PENDING:
+                _as_read(request, shown.get("seen_version", ""))
                 self._allow(by, request)
                 decision: Decision = say(request)
             else:
@@ -276,6 +277,15 @@ class Inbox:
 
 
 WAITING = Filter(states=(State.PENDING,))
+
+
+def _as_read(request: Request, version: str) -> None:
+    """Nothing at all has happened to it since it was read, where whoever decides insists on that."""
+    if version and version != str(request.version):
+        raise StaleRequest(
+            f"request {request.code} is at version {request.version} by now; look at it again, then decide",
+            request_id=request.id, code=request.code, state=str(request.state),
+        )  # fmt: skip
 
 
 def _if_pending(request: Request, event: Event, now: datetime) -> Change | None:

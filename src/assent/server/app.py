@@ -14,9 +14,11 @@ from starlette.exceptions import HTTPException
 from assent.errors import AssentError
 from assent.server import problems
 from assent.server.api import router as api
+from assent.server.described import described
 from assent.server.pages import router as pages
 from assent.server.pages.frame import error_page
 from assent.server.premises import Premises
+from assent.server.repeats import Repeats
 from assent.server.wire import Meters, Wire
 
 log = logging.getLogger("assent.server")
@@ -53,6 +55,8 @@ def create_app(premises: Premises, *, hosts: Collection[str] = ()) -> FastAPI:
     app.include_router(api)
     app.include_router(pages)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]
+    app.add_middleware(Repeats)
     app.add_middleware(Wire, hosts=hosts, meters=meters)
     return app
 

@@ -17,6 +17,8 @@ class Said:
 
     word: str
     seen_digest: str = ""
+    seen_version: str = ""
+    """Where given, nothing at all may have happened to it since."""
     confirm: str = ""
     note: str = ""
     reason: str = ""
@@ -31,7 +33,12 @@ class Said:
 async def decide(visitor: Visitor, request: Request, said: Said) -> Request:
     """The decision is committed, or the error says why not."""
     inbox, by = visitor.room.desk.inbox, visitor.principal
-    shown = {"seen_digest": said.seen_digest, "confirm": said.confirm, "surface": visitor.surface}
+    shown = {
+        "seen_digest": said.seen_digest,
+        "seen_version": said.seen_version,
+        "confirm": said.confirm,
+        "surface": visitor.surface,
+    }
     if request.state is State.PENDING and not said.seen_digest and said.word != "deny":
         raise InvalidDecision("say what was shown: seen_digest is the digest of the card that was decided on")
     await _proved(visitor, request, said)

@@ -4,15 +4,20 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from assent.core.action import Risk
 from assent.core.briefing import brief
 from assent.core.request import State
+from assent.errors import StaleRequest
 from assent.ports import Filter
+from assent.server.api.afterwards import done
+from assent.server.api.answers import CardPage, Done, WholeCard, told
+from assent.server.api.asking import After, Body, Limit, RequestId
 from assent.server.deciding import Said, decide
+from assent.server.problems import Problem
 from assent.server.visitors import Person, Somebody, anybody, premises_of
 from assent.telling.background import background, background_document
 from assent.telling.card_document import document
@@ -20,15 +25,12 @@ from assent.telling.plain import plain_json
 
 router = APIRouter(prefix="/api/v1", tags=["requests"])
 
-Limit = Annotated[int, Query(ge=1, le=200, description="How many at once.")]
-After = Annotated[str, Query(max_length=200, description="Where the page before ended (`next`).")]
+IfMatch = Annotated[str | None, Header(max_length=200, description="The ETag of the card that was read.")]
 _HEARTBEAT = 15.0
 
 
-class Decision(BaseModel):
+class Decision(Body):
     """What a person says about a request."""
-
-    model_config = ConfigDict(extra="forbid")
 
     word: Literal["approve", "deny", "modify", "choose", "answer", "revise"]
     seen_digest: str = Field(default="", max_length=200, description="The digest of the card that was shown.")
@@ -42,7 +44,7 @@ class Decision(BaseModel):
     answer: Any = Field(default=None, description="For answer.")
 
 
-@router.get("/requests", summary="What waits, most urgent first")
+@router.get("/requests", summary="What waits, most urgent first", **told(CardPage, "Cards."))
 async def requests(
     visitor: Person,
     state: Annotated[list[State] | None, Query(description="Other states than pending.")] = None,
@@ -67,36 +69,66 @@ async def requests(
     return {"mode": str(desk.judgement.policy.mode), "requests": cards, "next": page.next}
 
 
-@router.get("/requests/{request_id}", summary="One card, whole")
-async def request(visitor: Person, request_id: str) -> dict[str, Any]:
-    """By its code, its id, or the start of either; with its run, its drafts, and whether you may decide it."""
+@router.get(
+    "/requests/{request_id}",
+    summary="One card, whole",
+    **told(WholeCard, "The card.", headers={"ETag": {"description": "Its version.", "schema": {"type": "string"}}}),
+)
+async def request(visitor: Person, request_id: RequestId, answer: Response) -> dict[str, Any]:
+    """By its code, its id, or the start of either; with its run, its drafts, and whether you may decide it.
+
+    Looking changes nothing: say `seen` for the window of a soft gate to begin. The ETag is for `If-Match`.
+    """
     room = visitor.room
     found = await room.desk.inbox.find(request_id)
     card = brief(found, await room.desk.store.now())
     why_not = room.desk.inbox.may_decide(visitor.principal, found) or ""
     about = background_document(await background(room.chronicle, found))
     made: dict[str, Any] = plain_json({"request": document(card), "background": about})
+    answer.headers["etag"] = f'"{found.version}"'
     return {**made, "you": visitor.principal.name, "why_not": why_not, "version": found.version}
 
 
-@router.post("/requests/{request_id}/decision", summary="Decide it")
-async def decided(visitor: Person, request_id: str, said: Decision, http: Request) -> dict[str, Any]:
+@router.post("/requests/{request_id}/decision", summary="Decide it", **told(Done, "Decided."))
+async def decided(
+    visitor: Person, request_id: RequestId, said: Decision, http: Request, if_match: IfMatch = None
+) -> dict[str, Any]:
     """Approve, deny, modify, choose, answer or send back. The first decision wins; later ones get a 409 that says who.
 
-    `seen_digest` stands for what was shown: where the request is another by now, nothing is decided (409).
+    `seen_digest` stands for what was shown: where the request is another by now, nothing is decided (409). With
+    `If-Match` nothing at all may have happened to it since that version, not even a vote (412).
     """
     room = visitor.room
     found = await room.desk.inbox.find(request_id)
     option = said.option - 1 if said.option is not None else None
     fields = said.model_dump(exclude={"option"})
-    after = await decide(visitor, found, Said(**fields, option=option))
+    version = _expected(if_match, found.version)
+    try:
+        after = await decide(visitor, found, Said(**fields, option=option, seen_version=version))
+    except StaleRequest as problem:
+        if version:
+            raise Problem(412, str(problem), {"request_id": found.id, "code": found.code}) from None
+        raise
     http.app.state.meters.decisions.labels(said.word).inc()
-    card = document(brief(after, await room.desk.store.now()))
-    made: dict[str, Any] = plain_json({"did": said.word, "request": card})
-    return made
+    return await done(visitor, after, said.word)
 
 
-@router.get("/events", summary="What changes, as it changes", response_class=StreamingResponse)
+def _expected(if_match: str | None, version: int) -> str:
+    """The version that whoever decides insists on; empty where any will do."""
+    if if_match is None or if_match.strip() == "*":
+        return ""
+    tags = [tag.strip() for tag in if_match.split(",")]
+    if f'"{version}"' not in tags:
+        raise Problem(412, f"it is at version {version} by now; look at it again, then decide")
+    return str(version)
+
+
+@router.get(
+    "/events",
+    summary="What changes, as it changes",
+    response_class=StreamingResponse,
+    responses={200: {"description": "A stream.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
 async def events(visitor: Somebody, http: Request) -> StreamingResponse:
     """Server-sent events. `look` comes first and whenever something may have been missed: read again what you show.
 

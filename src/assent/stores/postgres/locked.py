@@ -216,8 +216,9 @@ def _put_credentials(connection: Connection, change: Change) -> None:
         name = "insert_credential" if credential.version == 1 else "update_credential"
         if connection.execute(SQL[name], rows.credential_columns(credential, when), prepare=True).rowcount != 1:
             raise rows.stale_credential(credential)
-        notice = {"notice": f"{credential.workspace} identity:set {credential.version}"}
-        connection.execute(SQL["notify"], notice, prepare=True)
+        if credential.is_proof:
+            notice = {"notice": f"{credential.workspace} identity:set {credential.version}"}
+            connection.execute(SQL["notify"], notice, prepare=True)
 
 
 def _put_grants(connection: Connection, workspace: str, grants: Sequence[Grant]) -> None:

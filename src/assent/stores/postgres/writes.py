@@ -97,6 +97,7 @@ def news_of(change: Change) -> dict[str, int]:
         news[f"run:{change.run.id}"] = change.run.version
     if change.switch is not None:
         news["switch:set"] = change.switch.version
-    if change.credentials:
-        news["identity:set"] = change.credentials[-1].version
+    for credential in change.credentials:
+        if credential.is_proof:
+            news["identity:set"] = credential.version
     return news

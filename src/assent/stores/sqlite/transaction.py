@@ -243,7 +243,8 @@ class Transaction:
         self.execute(name, rows.credential_columns(credential, micros))
         if self.connection.changes() != 1:
             raise rows.stale_credential(credential)
-        self.news[rows.notice_key("identity", credential.holder)] = credential.version
+        if credential.is_proof:
+            self.news[rows.notice_key("identity", credential.holder)] = credential.version
 
     def _put_run(self, run: Run, *, new: bool, snapshot: str | None) -> None:
         row = rows.run_columns(run, micros)

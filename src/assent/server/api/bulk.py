@@ -1,0 +1,108 @@
+"""For people: many requests of one shape, decided at once, each on what was shown of it."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from assent.core.action import Risk
+from assent.core.request import Kind
+from assent.core.request import Request as Asked
+from assent.core.verdict import GateKind
+from assent.errors import AssentError
+from assent.server import problems
+from assent.server.api.answers import BulkDone, told
+from assent.server.api.asking import Body, Words
+from assent.server.deciding import Said, decide
+from assent.server.problems import Problem
+from assent.server.visitors import Person, Visitor
+
+router = APIRouter(prefix="/api/v1", tags=["requests"])
+
+MOST_AT_ONCE = 100
+_LOW = (Risk.SAFE, Risk.RISKY)
+
+
+class Item(Body):
+    """One request, and what was shown of it."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200, description="Its id, whole.")]
+    seen_digest: Annotated[str, Field(min_length=1, max_length=200, description="The digest of the card shown.")]
+
+
+class Bulk(Body):
+    """One word on many requests."""
+
+    word: Literal["approve", "deny"]
+    items: Annotated[list[Item], Field(min_length=1, max_length=MOST_AT_ONCE)]
+    note: Words = ""
+    reason: Annotated[Words, Field(description="For deny: what the agent is told.")] = ""
+
+
+@router.post("/decisions", summary="Decide many of one shape", **told(BulkDone, "What became of each."))
+async def decisions(visitor: Person, said: Bulk, http: Request) -> dict[str, Any]:
+    """One word on many requests that differ in nothing but their arguments: one agent, one action, one gate, low risk.
+
+    If one of them is of another shape nothing is decided at all (422, naming it). Otherwise each is decided on its own
+    digest, and the answer says for each what became of it: somebody may have been faster with one, or it has changed.
+    """
+    if said.word == "deny" and not said.reason.strip():
+        raise Problem(422, "a denial needs a reason; the agent is told it and plans on with it")
+    found = await _of_one_shape(visitor, said.items)
+    items = []
+    for request, item in zip(found, said.items, strict=True):
+        one = Said(said.word, seen_digest=item.seen_digest, note=said.note, reason=said.reason)
+        items.append(await _decided(visitor, request, one))
+    count = sum(each["ok"] for each in items)
+    http.app.state.meters.decisions.labels(said.word).inc(count)
+    return {"did": said.word, "decided": count, "items": items}
+
+
+async def _of_one_shape(visitor: Visitor, items: list[Item]) -> list[Asked]:
+    """The requests, which a person may take for one; else the problem says which of them differs, and how."""
+    store, workspace = visitor.room.desk.store, visitor.room.name
+    found: list[Asked] = []
+    for number, item in enumerate(items, 1):
+        request = await store.request(workspace, item.id)
+        if request is None:
+            raise Problem(404, f"there is no request {item.id!r} (number {number}); nothing was decided")
+        why = _unlike(request, found[0] if found else request)
+        if not why and any(each.id == request.id for each in found):
+            why = "it is named twice"
+        if why:
+            raise Problem(
+                422,
+                f"request {request.code} (number {number}) is not like the others: {why}; nothing was decided",
+                {"item": number, "request_id": request.id, "code": request.code},
+            )
+        found.append(request)
+    return found
+
+
+def _unlike(request: Asked, first: Asked) -> str:
+    """Why this one is to be decided by itself; empty where it is of low risk and shaped like the first."""
+    candidate, other = request.candidate, first.candidate
+    if request.ask.kind is not Kind.ACTION:
+        return "it is a question; answer it by itself"
+    if candidate.assessment.risk not in _LOW or candidate.verdict.gate is GateKind.MANUAL:
+        return f"it is {candidate.assessment.risk}; what is more than risky is decided by itself"
+    if request.ask.agent != first.ask.agent:
+        return "another agent asked for it"
+    if candidate.action.name != other.action.name:
+        return "it is another action"
+    if candidate.verdict.gate is not other.verdict.gate:
+        return "it has another gate"
+    return ""
+
+
+async def _decided(visitor: Visitor, request: Asked, said: Said) -> dict[str, Any]:
+    try:
+        after = await decide(visitor, request, said)
+    except (AssentError, Problem) as problem:
+        now = await visitor.room.desk.store.request(visitor.room.name, request.id) or request
+        return _item(now, ok=False) | {"problem": problems.document_of(problem)}
+    return _item(after, ok=True)
+
+
+def _item(request: Asked, *, ok: bool) -> dict[str, Any]:
+    return {"id": request.id, "code": request.code, "ok": ok, "state": str(request.state)}

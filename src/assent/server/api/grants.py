@@ -1,0 +1,210 @@
+"""For people: standing permissions. Anybody sees them; operators give, preview and revoke them."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from uuid_utils.compat import uuid7
+
+from assent.core.action import Risk
+from assent.core.grant import Grant, spending, use, why_not
+from assent.core.policy_text import duration
+from assent.core.request import Kind
+from assent.core.request import Request as Asked
+from assent.core.verdict import GateKind
+from assent.engine.grants import give, take_back
+from assent.errors import GrantSpent, NotFound
+from assent.ports import Filter
+from assent.server.api.afterwards import done
+from assent.server.api.answers import AllowedSimilar, GrantGiven, GrantList, GrantPreview, told
+from assent.server.api.asking import Body, RequestId, Words
+from assent.server.deciding import Said, decide
+from assent.server.problems import Problem
+from assent.server.visitors import Operator, Person, Visitor
+from assent.telling.plain import plain_json
+from assent.telling.standing import grant_document
+
+router = APIRouter(prefix="/api/v1", tags=["grants"])
+
+_PAGE = 200
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Life = Annotated[str, Field(min_length=2, max_length=20, description="How long: 90s, 15m, 8h, 2d.", examples=["8h"])]
+Times = Annotated[int | None, Field(ge=1, le=1_000_000, description="How often.")]
+Budget = Annotated[Decimal | None, Field(ge=0, max_digits=18, decimal_places=6, description="The sum of amounts.")]
+Currency = Annotated[str, Field(max_length=3, pattern="^([A-Za-z]{3})?$", examples=["EUR"])]
+Condition = Annotated[
+    str, Field(max_length=2_000, description="Must hold for each use.", examples=["facts.count < 50"])
+]
+
+
+class Terms(Body):
+    """How often, how much and for how long."""
+
+    life: Life
+    limit: Times = None
+    budget: Budget = None
+    currency: Currency = ""
+    condition: Condition = ""
+    reason: Words = ""
+
+
+class Given(Terms):
+    """What is allowed in advance."""
+
+    actions: Annotated[list[Name], Field(min_length=1, max_length=50, description="Names or patterns.")]
+    agents: Annotated[list[Name], Field(min_length=1, max_length=50)] = Field(default_factory=lambda: ["*"])
+    max_risk: Annotated[Risk, Field(description="The highest risk it lifts.")] = Risk.DANGEROUS
+
+
+class Similar(Terms):
+    """Approve this one, and allow what is like it: the same action of the same agent, up to the same risk."""
+
+    seen_digest: Annotated[str, Field(min_length=1, max_length=200, description="The digest of the card shown.")]
+    limit: Annotated[int, Field(ge=1, le=10_000, description="How often.")]
+    note: Words = ""
+
+
+@router.get("/grants", summary="Standing permissions", **told(GrantList, "Newest first."))
+async def grants(
+    visitor: Person, ended: Annotated[bool, Query(description="Also those that have ended.")] = False
+) -> dict[str, Any]:
+    """What may pass without asking, for whom, how often and until when; and how much of it is used up."""
+    found = await visitor.room.desk.store.grants(visitor.room.name, live_only=not ended)
+    return {"grants": [_document(grant) for grant in found]}
+
+
+@router.post("/grants/preview", summary="What would it have covered?", **told(GrantPreview, "Nothing was changed."))
+async def preview(
+    visitor: Person,
+    given: Given,
+    last: Annotated[int, Query(ge=1, le=500, description="How many of the newest requests to look at.")] = 100,
+) -> dict[str, Any]:
+    """Held against the newest requests: which of them it would have let pass, and why not the others. Changes nothing.
+
+    Uses and budget are counted as they would have been, from the oldest of them on.
+    """
+    grant = await _hypothetical(visitor, given)
+    looked = await _newest(visitor, given, last)
+    now, lines = await visitor.room.desk.store.now(), []
+    for request in reversed(looked):
+        candidate = request.candidate
+        reason = why_not(grant, candidate.action, candidate.assessment, now)
+        if reason is None:
+            try:
+                grant = use(grant, spending(candidate.assessment), now)
+            except GrantSpent:
+                reason = "it would have been used up"
+        lines.append(_line(request, reason or ""))
+    lines.reverse()
+    return {"looked_at": len(lines), "covered": sum(line["covered"] for line in lines), "requests": lines}
+
+
+@router.post("/grants", summary="Allow something in advance", **told(GrantGiven, "It stands.", 201), status_code=201)
+async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
+    """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
+    await _hypothetical(visitor, given)
+    grant = await give(
+        visitor.room.desk.store, visitor.room.name, visitor.principal, tuple(given.actions),
+        life=duration(given.life, "life"), agents=tuple(given.agents), condition=given.condition, limit=given.limit,
+        budget=given.budget, currency=given.currency.upper(), max_risk=given.max_risk, reason=given.reason,
+    )  # fmt: skip
+    return {"grant": _document(grant)}
+
+
+@router.post("/grants/{grant_id}/revoke", summary="End it now", **told(GrantGiven, "It has ended."))
+async def revoke(
+    visitor: Operator, grant_id: Annotated[str, Path(min_length=6, max_length=200, description="Or its start.")]
+) -> dict[str, Any]:
+    """The grant covers nothing any more. One that has ended stays as it is. For operators."""
+    store, workspace = visitor.room.desk.store, visitor.room.name
+    known = await store.grants(workspace, live_only=False)
+    found = [grant for grant in known if grant.id.startswith(grant_id.lower())]
+    if len(found) != 1:
+        raise NotFound(f"{len(found) or 'no'} grants begin with {grant_id!r}; GET /api/v1/grants?ended=true lists them")
+    grant = found[0]
+    if grant.revoked_at is None:
+        grant = await take_back(store, workspace, visitor.principal, grant)
+    return {"grant": _document(grant)}
+
+
+@router.post(
+    "/requests/{request_id}/allow-similar",
+    summary="Approve, and allow what is like it",
+    **told(AllowedSimilar, "Approved, and the grant stands."),
+)
+async def allow_similar(visitor: Operator, request_id: RequestId, similar: Similar, http: Request) -> dict[str, Any]:
+    """Approves this request and gives a grant for the same action of the same agent, up to the same risk.
+
+    Never for what is critical. Where the approval does not stand there is no grant either. For operators.
+    """
+    room = visitor.room
+    request = await room.desk.inbox.find(request_id)
+    given = _like(request, similar)
+    await _hypothetical(visitor, given)
+    said = Said("approve", seen_digest=similar.seen_digest, note=similar.note)
+    after = await decide(visitor, request, said)
+    http.app.state.meters.decisions.labels("approve").inc()
+    made = await give_one(visitor, given)
+    return {**await done(visitor, after, "approve"), **made}
+
+
+def _like(request: Asked, similar: Similar) -> Given:
+    """The terms of a grant for what is like this request."""
+    candidate = request.candidate
+    if request.ask.kind is not Kind.ACTION:
+        raise Problem(422, "this is a question; answer it, and there is nothing to allow in advance")
+    if candidate.assessment.risk is Risk.CRITICAL or candidate.verdict.gate in (GateKind.MANUAL, GateKind.FORBID):
+        raise Problem(422, "this is critical, and each critical action is decided by itself; approve just this one")
+    if "*" in candidate.action.name + request.ask.agent or "?" in candidate.action.name + request.ask.agent:
+        raise Problem(422, "the name of its action or agent would be read as a pattern; give a grant by hand")
+    terms = {name: getattr(similar, name) for name in Terms.model_fields} | {"limit": similar.limit}
+    return Given(
+        **terms, actions=[candidate.action.name], agents=[request.ask.agent], max_risk=candidate.assessment.risk
+    )
+
+
+async def _hypothetical(visitor: Visitor, given: Given) -> Grant:
+    """The grant that this would be, with everything in it checked."""
+    if given.budget is not None and not given.currency:
+        raise Problem(422, "a budget needs its currency, such as EUR")
+    now, life = await visitor.room.desk.store.now(), duration(given.life, "life")
+    return Grant(
+        id=str(uuid7()), workspace=visitor.room.name, actions=tuple(given.actions), expires_at=now + life,
+        granted_by=visitor.principal.name, agents=tuple(given.agents), condition=given.condition,
+        max_risk=given.max_risk, limit=given.limit, budget=given.budget, currency=given.currency.upper(),
+        reason=given.reason,
+    )  # fmt: skip
+
+
+async def _newest(visitor: Visitor, given: Given, last: int) -> list[Asked]:
+    """The newest requests, of one agent and action where the grant names just one of each."""
+    wanted = Filter()
+    if len(given.agents) == 1 and given.agents[0].replace("_", "").replace("-", "").isalnum():
+        wanted = replace(wanted, agent=given.agents[0])
+    if len(given.actions) == 1 and given.actions[0].replace("_", "").replace("-", "").isalnum():
+        wanted = replace(wanted, action=given.actions[0])
+    found: list[Asked] = []
+    after = ""
+    while len(found) < last:
+        page = await visitor.room.desk.inbox.page(wanted, after=after, limit=min(_PAGE, last - len(found)))
+        found += page.requests
+        after = page.next
+        if not after:
+            break
+    return [request for request in found if request.ask.kind is Kind.ACTION]
+
+
+def _line(request: Asked, reason: str) -> dict[str, Any]:
+    made: dict[str, Any] = plain_json({
+        "id": request.id, "code": request.code, "says": request.candidate.says, "agent": request.ask.agent,
+        "action": request.candidate.action.name, "risk": request.candidate.assessment.risk, "state": request.state,
+        "asked_at": request.ask.created_at, "covered": not reason, "why_not": reason,
+    })  # fmt: skip
+    return made
+
+
+def _document(grant: Grant) -> dict[str, Any]:
+    made: dict[str, Any] = plain_json(grant_document(grant))
+    return made
