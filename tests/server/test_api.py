@@ -240,7 +240,7 @@ async def test_people_are_told_with_what_they_may_do(desk: Reception) -> None:
     people = {each["name"]: each for each in (await desk.get("/people"))["people"]}
     assert {name: each["operates"] for name, each in people.items()} == {"ann": True, "bea": False, "cem": False}
     assert people["ann"]["agents"] == ["sweeper"]
-    assert (await desk.get("/me", "other team"))["person"]["teams"] == ["billing"]
+    assert (await desk.get("/me", "other team"))["teams"] == ["billing"]
 
 
 async def test_a_token_is_shown_once_works_and_ends(desk: Reception) -> None:
@@ -292,3 +292,25 @@ async def test_the_page_of_the_api_lists_every_operation(desk: Reception) -> Non
         for operation in operations.values():
             assert escape(operation["summary"]) in page.text
         assert path in page.text
+
+
+async def test_every_operation_is_described_so_that_a_person_would_enjoy_it(desk: Reception) -> None:
+    document = desk.app.openapi()
+    described = {tag["name"]: tag["description"] for tag in document["tags"]}
+    seen: set[str] = set()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            name = f"{method} {path}"
+            assert operation["summary"], name
+            assert operation["description"], name
+            assert all(described[tag] for tag in operation["tags"]), f"{name}: say in described.TAGS what its tag means"
+            assert operation["operationId"] not in seen, f"{name}: {operation['operationId']} is taken"
+            seen.add(operation["operationId"])
+            good = [told for status, told in operation["responses"].items() if status.startswith("2")]
+            assert good, name
+            assert all(each.get("schema") for one in good for each in one.get("content", {}).values()), name
+            if path.startswith("/api/v1"):
+                assert "security" in operation, name
+                assert "application/problem+json" in operation["responses"]["4XX"]["content"], name
+            if method == "post":
+                assert any(each["name"] == "Idempotency-Key" for each in operation["parameters"]), name

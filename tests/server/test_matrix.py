@@ -10,6 +10,7 @@ import httpx
 import pytest
 from uuid_utils.compat import uuid7
 
+from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.run import Run, RunState
 from assent.server.visitors import csrf_for
@@ -68,6 +69,10 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "/api/v1/tokens"): OPERATORS,
     ("POST", "/api/v1/tokens"): OPERATORS,
     ("POST", "/api/v1/tokens/{token_id}/end"): OPERATORS,
+    ("GET", "/api/v1/records/{what}"): PEOPLE,
+    # Whoever has a link or a password gets a session; what they send with it does not matter.
+    ("POST", "/api/v1/sessions"): EVERYBODY,
+    ("POST", "/api/v1/sessions/end"): PEOPLE,
 }
 FOR_AGENTS: frozenset[tuple[str, str]] = frozenset({("GET", "/api/v1/events")})
 """What an agent's token is for. Everything else that an agent can reach is open to everybody."""
@@ -100,7 +105,8 @@ class Scene:
         if "{token_id}" in path:
             made = await desk.post("/tokens", {"agent": f"agent-{number}"}, "operator", 201)
             return path.replace("{token_id}", made["token"]["id"]), None
-        shown = (await desk.get("/policy"))["text"]
+        path = path.replace("{what}", "requests")
+        shown = (await desk.get("/policy", "operator"))["text"]
         bodies = {
             "grants": {"actions": ["tidy_*"], "life": "1h"},
             "preview": {"actions": ["tidy_*"], "life": "1h"},
@@ -109,6 +115,7 @@ class Scene:
             "explain": {"action": "tidy_shelf"},
             "policy": {"text": f"{shown}# {number}\n"},
             "tokens": {"agent": f"agent-{number}"},
+            "sessions": {"link": await desk.identities.link(Principal("ann"), "bea")},
         }
         return path, bodies.get(last) if method == "POST" else None
 

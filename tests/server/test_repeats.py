@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.server.repeats import ABANDONED_AFTER
 from tests.server.reception import Reception, reception
@@ -124,3 +125,11 @@ async def test_a_kept_answer_is_no_news_for_whoever_listens(desk: Reception) -> 
     finally:
         stop()
     assert not any(key.startswith("identity:") for key in heard)
+
+
+async def test_a_session_that_is_begun_is_kept_in_no_reply(desk: Reception) -> None:
+    link = await desk.identities.link(Principal("ann"), "bea")
+    began = await desk.post("/sessions", {"link": link}, "operator", 201, idempotency_key="k1")
+    kept = await desk.reply("ann")
+    assert kept.about["stage"] == "given"
+    assert began["session"] not in json.dumps(dict(kept.about))

@@ -42,6 +42,7 @@ TAGS = {
     "policy": "The rules: read, check, explain, apply.",
     "people": "Who is here.",
     "tokens": "With what agents prove who they are.",
+    "terminals": "For `assent` on another machine: log in, and read what is stored.",
     "operations": "For whoever runs the server. Needs no credentials and tells nothing about anybody.",
 }
 SCHEMES = {
@@ -99,8 +100,9 @@ def described(app: FastAPI) -> dict[str, Any]:
                 told_of = made["paths"].get(route.path_format, {}).get(method.lower())
                 if told_of is not None:
                     _describe(told_of, route, method)
-        used = {tag for path in made["paths"].values() for each in path.values() for tag in each.get("tags", ())}
-        made["tags"] = [{"name": name, "description": says} for name, says in TAGS.items() if name in used]
+        used = [tag for path in made["paths"].values() for each in path.values() for tag in each.get("tags", ())]
+        order = [*(name for name in TAGS if name in used), *(name for name in used if name not in TAGS)]
+        made["tags"] = [{"name": name, "description": TAGS.get(name, "")} for name in dict.fromkeys(order)]
         app.openapi_schema = made
     return app.openapi_schema
 
@@ -122,7 +124,7 @@ def caller_of(route: APIRoute) -> str:
 
 
 def _describe(operation: dict[str, Any], route: APIRoute, method: str) -> None:
-    operation["operationId"] = route.name
+    operation["operationId"] = "_".join((*operation["tags"][0].split(), route.name))
     if not route.path.startswith(PREFIX):
         return
     who = caller_of(route)

@@ -327,11 +327,10 @@ class PeopleList(BaseModel):
     people: list[PersonDocument]
 
 
-class Me(BaseModel):
+class Me(PersonDocument):
     """Who you are here."""
 
     workspace: str
-    person: PersonDocument
     how: str = Field(description="How you logged in.")
     proved_at: datetime | None
 
@@ -459,6 +458,12 @@ class Explained(BaseModel):
     quorum: Quorum
     ladder: str
     lines: list[str]
+
+
+class Records(BaseModel):
+    """Stored things, each as its kind is written."""
+
+    found: Any
 
 
 class Status(BaseModel):

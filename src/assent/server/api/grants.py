@@ -167,8 +167,6 @@ def _like(request: Asked, similar: Similar) -> Given:
 
 async def _hypothetical(visitor: Visitor, given: Given) -> Grant:
     """The grant that this would be, with everything in it checked."""
-    if given.budget is not None and not given.currency:
-        raise Problem(422, "a budget needs its currency, such as EUR")
     now, life = await visitor.room.desk.store.now(), duration(given.life, "life")
     return Grant(
         id=str(uuid7()), workspace=visitor.room.name, actions=tuple(given.actions), expires_at=now + life,

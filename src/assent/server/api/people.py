@@ -30,8 +30,8 @@ async def me(visitor: Person) -> dict[str, Any]:
     known = next((each for each in policy.people if each.name == name), Known(name))
     session = visitor.session
     return {
+        **_person(visitor, known, with_password),
         "workspace": visitor.room.name,
-        "person": _person(visitor, known, with_password),
         "how": session.how if session is not None else "",
         "proved_at": session.proved_at.isoformat() if session is not None else None,
     }

@@ -41,6 +41,7 @@ class Applied(Checked):
     based_on: Annotated[int | None, Field(ge=0, description="The version it was made from; another one is a 412.")] = (
         None
     )
+    file: Annotated[str, Field(max_length=200, description="What it is called where it came from; on record.")] = _FILE
     lock_me_out: Annotated[bool, Field(description="Also where you could not change it back.")] = False
 
 
@@ -152,7 +153,7 @@ async def apply(visitor: Operator, given: Applied) -> dict[str, Any]:
     is_same = active is not None and active.text == given.text
     found = changes(to_document(room.desk.judgement.policy), to_document(new))
     if not is_same:
-        version = (await apply_policy(store, room.name, given.text, visitor.principal, _FILE)).version
+        version = (await apply_policy(store, room.name, given.text, visitor.principal, given.file)).version
         await room.desk.judgement.refresh()
     return {
         "version": version, "applied": not is_same, "mode": str(new.mode), "changes": list(found),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from assent.core.request import State
 from assent.core.run import RunState
 from assent.ports import Filter, RunFilter, Store, StoredPolicy
+from assent.server.api.answers import Records, told
 from assent.server.problems import Problem
 from assent.server.visitors import Person
 from assent.stores.records import grant_record, request_record, run_record, switch_record
@@ -20,7 +21,7 @@ Given = dict[str, Any]
 Read = Callable[[Store, str, Given], Awaitable[Any]]
 
 
-@router.get("/records/{what}", summary="Stored things, as they are")
+@router.get("/records/{what}", summary="Stored things, as they are", **told(Records, "What was found."))
 async def records(
     visitor: Person,
     what: str,

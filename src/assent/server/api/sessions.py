@@ -5,6 +5,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from assent.engine.identity import Identities, workspace_of
 from assent.server.problems import Problem
+from assent.server.repeats import shown_once
 from assent.server.visitors import Person, premises_of
 
 router = APIRouter(prefix="/api/v1", tags=["terminals"])
@@ -31,6 +32,7 @@ class Began(BaseModel):
 @router.post("/sessions", summary="Log in from a terminal", status_code=201)
 async def begin(request: Request, proof: Proof) -> Began:
     """A session for a person. It is shown once, and works for two weeks or until it is ended."""
+    shown_once(request)
     premises = premises_of(request)
     if proof.link:
         workspace = workspace_of(proof.link)
