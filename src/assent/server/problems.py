@@ -45,6 +45,7 @@ _SITUATIONS: tuple[tuple[type[BaseException], Situation], ...] = (
     (errors.GuardError, Situation(422, "invalid-proposal", "This proposal cannot be used")),
     (errors.StoreFull, Situation(507, "store-full", "No space is left")),
     (errors.StoreError, Situation(503, "store-unavailable", "The database cannot be used right now")),
+    (errors.RunPaused, Situation(409, "paused", "A person has paused this")),
     (errors.RunStopped, Situation(409, "stopped", "A person has stopped this")),
     (errors.AssentError, Situation(400, "error", "That did not work")),
 )
