@@ -173,7 +173,7 @@ class AgentCalls:
         """The permit is used and the agent may act now. The same `attempt` may ask again, should it not have heard."""
         request = await self.request(request_id)
         worker = f"{self.asked_by}:{attempt}"
-        if request.state is State.RUNNING and request.worker == worker:
+        if self.is_begun_by(request, attempt):
             return request
         made = _tool_of(request)
         _is_ready(request, made)
@@ -191,6 +191,10 @@ class AgentCalls:
             return await calls.begun(request, active, counts=request.candidate.action.name not in STOPS)
         except Held as held:
             raise stopped_or_paused(held) from None
+
+    def is_begun_by(self, request: Request, attempt: str) -> bool:
+        """It runs, and this very attempt began it."""
+        return request.state is State.RUNNING and request.worker == f"{self.asked_by}:{attempt}"
 
     async def renew(self, request_id: str, fence: int, lease: timedelta = LEASE) -> Request:
         """The agent still works on it."""

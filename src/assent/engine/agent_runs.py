@@ -219,7 +219,7 @@ class AgentRuns(AgentCalls):
 
     async def _ended(self, run_id: str, fence: int, event: RunEvent, state: RunState) -> Run:
         run = await self.run(run_id)
-        if run.state is state and run.fence == fence:
+        if run.state in (state, RunState.STOPPED) and run.fence == fence:
             return run
         active = self._proxied(run, fence)
         await active.moved(event, ends=True)

@@ -16,7 +16,7 @@ from assent.core.request import State
 from assent.engine.agent_calls import Described
 from assent.engine.judgement import Context
 from assent.engine.tool import OptionSpec
-from assent.errors import InvalidArguments
+from assent.errors import Conflict, InvalidArguments
 from assent.server.api.agent_documents import at_once_document, begun_document, proposal_document
 from assent.server.api.calling import (
     AgentRoute,
@@ -32,7 +32,7 @@ from assent.server.api.calling import (
     step_key,
     vault_of,
 )
-from assent.server.visitors import premises_of
+from assent.server.visitors import Agent, premises_of
 
 router = APIRouter(prefix="/api/v1/agent", tags=["agents"], route_class=AgentRoute)
 
@@ -146,6 +146,12 @@ class Withdrawal(Body):
     reason: Annotated[str, Field(default="", max_length=2_000)]
 
 
+@router.get("/me", summary="Who am I?")
+async def who(agent: Caller, visitor: Agent) -> dict[str, Any]:
+    """The agent and the workspace that the token is for, and whether the policy vouches for the agent."""
+    return {"agent": agent.agent, "workspace": visitor.room.name, "trusted": agent.is_trusted}
+
+
 @router.post("/proposals", summary="Propose a call", status_code=201)
 async def propose(
     agent: Caller,
@@ -171,10 +177,13 @@ async def propose(
     if request is None:
         response.status_code = 200
         return at_once_document(said.action, said.args, ignored)
-    if said.attempt and request.state in (State.APPROVED, State.RUNNING):
-        begun = await agent.begin(
-            request.id, attempt=said.attempt, lease=seconds(said.lease), fence=said.run_fence, patience=wait
-        )
+    if said.attempt and (request.state is State.APPROVED or agent.is_begun_by(request, said.attempt)):
+        try:
+            begun = await agent.begin(
+                request.id, attempt=said.attempt, lease=seconds(said.lease), fence=said.run_fence, patience=wait
+            )
+        except Conflict:  # another call of the same step was faster; its end is this one's as well
+            return proposal_document(await agent.request(request.id), ignored)
         return {**begun_document(begun, vault_of(http), said.lease), "ignored": list(ignored)}
     return proposal_document(request, ignored)
 
