@@ -3,6 +3,7 @@
 # ruff: noqa: F811  fixtures that are imported by name
 
 import asyncio
+import json
 import uuid
 from typing import Any
 
@@ -378,6 +379,29 @@ async def test_a_waiting_call_is_let_go_when_the_server_ends(database: str):
             server.stop()
             assert ok(await asyncio.wait_for(waiting, 5))["state"] == "pending"
         await made.desk.store.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"args_text": "no JSON"},
+        {"args_text": '{"x": {"$decimal": "x"}}'},
+        {"args_text": "[1]"},
+        {"args": {"x": "\ud800"}},
+        {"action": "a\u0000b", "key": "\u0000"},
+        {"arguments": {"properties": 5}, "says": "{x}"},
+        {"run": "x\u0000", "run_fence": 1, "key": "k"},
+    ],
+)
+async def test_nonsense_is_a_problem_of_the_caller(place: Place, said: dict[str, Any]):
+    await place.policy("agents: {cleanup: {}}\n")
+    async with place.agent() as agent:
+        body = json.dumps({**DELETE, **said})
+        told = await agent.post("/proposals", content=body, headers={"Content-Type": "application/json"})
+        assert told.status_code < 500, told.text
+        assert (await agent.get("/proposals/%00")).status_code == 404
+        for scope in ({"actions": 5}, {"files": "x"}, {"files": []}, {"recipients": [5]}, {"": {}}):
+            assert (await agent.post("/runs", json={"goal": "x", "scope": scope})).status_code < 500
 
 
 @pytest.mark.parametrize("lease", [0, 601, "x"])

@@ -11,6 +11,9 @@ from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
 from assent.core.action import NOTHING_DECLARED, Declaration, Json
 from assent.core.advance import advance
 from assent.core.canonical import canonical, restore
@@ -353,6 +356,10 @@ def _fits_here(schema: Mapping[str, Json] | None, trusted: bool) -> None:
         return
     if len(canonical(schema)) > _SCHEMA_BYTES:
         raise InvalidArguments(f"the schema is larger than {_SCHEMA_BYTES // 1024} KiB; leave out what is not needed")
+    try:
+        Draft202012Validator.check_schema(dict(schema))
+    except SchemaError as problem:
+        raise InvalidArguments(f"the schema is none: {problem.validator} is broken; write JSON Schema") from None
     if not trusted and (costly := _keys_of(schema) & _COSTLY):
         raise InvalidArguments(
             f"the schema uses {sorted(costly)[0]}, which is taken only from agents that the policy lists under "

@@ -64,7 +64,7 @@ class FarExecution(Execution):
             case Finish(fence, text):
                 told = await self.line.post(f"{path}/finish", {"fence": fence, "result": _plain(text)})
             case Fail(fence, error):
-                told = await self.line.post(f"{path}/fail", {"fence": fence, "error": error or "it failed"})
+                told = await self.line.post(f"{path}/fail", {"fence": fence, "error": _words(error)})
             case Renew(fence, lease):
                 told = await self.line.post(f"{path}/renew", {"fence": fence, "lease": lease.total_seconds()})
             case Cancel(_, reason):
@@ -237,6 +237,11 @@ def _claimed(claims: Mapping[str, Json]) -> dict[str, Json]:
 
 def _word(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+def _words(error: str) -> str:
+    """The error as it can be kept, whatever its own words are."""
+    return error.encode(errors="replace").decode() or "it failed"
 
 
 def _plain(text: str) -> Json:

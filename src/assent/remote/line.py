@@ -5,6 +5,7 @@ it again.
 """
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Mapping
@@ -57,10 +58,14 @@ class Line:
     ) -> dict[str, Any]:  # fmt: skip
         began, pause = time.monotonic(), _FIRST_PAUSE
         headers = {"Idempotency-Key": once} if once else {}
+        # In plain ASCII whatever is in it; what the server cannot keep it says itself.
+        sent = None if body is None else json.dumps(body).encode()
+        if sent is not None:
+            headers["Content-Type"] = "application/json"
         while True:
             try:
                 answer = await self._opened().request(
-                    method, f"{self._url}/api/v1/agent{path}", json=body, params=params, headers=headers,
+                    method, f"{self._url}/api/v1/agent{path}", content=sent, params=params, headers=headers,
                     timeout=httpx.Timeout(_ANSWER_SECONDS + wait, connect=_ANSWER_SECONDS),
                 )  # fmt: skip
             except (httpx.UnsupportedProtocol, httpx.InvalidURL) as problem:

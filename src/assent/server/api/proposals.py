@@ -170,8 +170,7 @@ async def propose(
     """
     context = _context(agent.agent, said, idempotency_key)
     made, ignored = agent.described(_described(said))
-    args = restore(said.args_text) if said.args_text else said.args
-    request = await agent.propose(made, args, context, fence=said.run_fence, patience=wait)
+    request = await agent.propose(made, _args(said), context, fence=said.run_fence, patience=wait)
     gate = "run" if request is None else str(request.candidate.verdict.gate)
     http.app.state.meters.proposals.labels(gate).inc()
     if request is None:
@@ -266,6 +265,15 @@ def _context(agent: str, said: Claims, once: str | None) -> Context:
         agent=agent, run=said.run, key=key, goal=said.goal, why=said.why, confidence=said.confidence, cost=said.cost,
         alternatives=tuple(said.alternatives), draft_of=said.draft_of,
     )  # fmt: skip
+
+
+def _args(said: Proposal) -> Any:
+    if not said.args_text:
+        return said.args
+    try:
+        return restore(said.args_text)
+    except (ValueError, TypeError, ArithmeticError, RecursionError):
+        raise InvalidArguments("args_text is not canonical JSON; send args instead, as an object") from None
 
 
 def _described(said: Proposal) -> Described:
