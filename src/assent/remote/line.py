@@ -59,7 +59,7 @@ class Line:
         began, pause = time.monotonic(), _FIRST_PAUSE
         headers = {"Idempotency-Key": once} if once else {}
         # In plain ASCII whatever is in it; what the server cannot keep it says itself.
-        sent = None if body is None else json.dumps(body).encode()
+        sent = None if body is None else json.dumps(body, default=str).encode()
         if sent is not None:
             headers["Content-Type"] = "application/json"
         while True:
