@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "settings": {"errors", "core"},
     "blocking": LOW | {"engine"},
     "adapters": LOW | {"engine"},
+    "remote": LOW | {"engine"},
     "telling": LOW | {"engine"},
     "remote": LOW | {"engine", "stores"},
     "assemble": BELOW | {"remote"},

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         Parked,
         Refused,
+        RunPaused,
         RunStopped,
         SentBack,
+        Unreachable,
     )
+    from assent.remote.gate import connect
 
 __version__ = "0.1.0"
 
@@ -60,10 +63,13 @@ __all__ = [
     "Reach",
     "Refused",
     "Risk",
+    "RunPaused",
     "RunStopped",
     "Secret",
     "SentBack",
+    "Unreachable",
     "Worker",
+    "connect",
     "current_run",
     "idempotency_key",
     "open",
@@ -94,10 +100,13 @@ _HOMES = {
     "Reach": "assent.core.action",
     "Refused": "assent.errors",
     "Risk": "assent.core.action",
+    "RunPaused": "assent.errors",
     "RunStopped": "assent.errors",
     "Secret": "assent.engine.signature",
     "SentBack": "assent.errors",
+    "Unreachable": "assent.errors",
     "Worker": "assent.engine.worker",
+    "connect": "assent.remote.gate",
     "current_run": "assent.engine.runs",
     "idempotency_key": "assent.engine.execution",
     "open": "assent.assemble",

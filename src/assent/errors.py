@@ -59,6 +59,12 @@ class RunStopped(BaseException):
         super().__init__(f"{says or plain}; end here")
 
 
+class RunPaused(RunStopped):
+    """A person has paused it, and it may go on once they say so. A server says so to agents that call it."""
+
+    state = "paused"
+
+
 class Interrupt(BaseException):
     """Raised by an agent inside a hosted run that wants a person: it ends here, and its host resumes it.
 
@@ -212,6 +218,10 @@ class StoreBusy(StoreError):
 
 class StoreFull(StoreError):
     """No space is left; nothing was changed."""
+
+
+class Unreachable(StoreError):
+    """The server did not answer for as long as it was tried. Nothing is known to have been changed; try again later."""
 
 
 class NewerDatabase(StoreError):

@@ -141,6 +141,8 @@ class Action:
     confidence: float | None = None
     cost: float | None = None
     alternatives: tuple[str, ...] = ()
+    claimed: Declaration = NOTHING_DECLARED
+    """What somebody whom the operator does not vouch for says of its effect. It can only raise the risk."""
 
 
 class Basis(Enum):

@@ -96,7 +96,7 @@ def classify(
     for pattern, word in (declarations or {}).items():
         if pattern == action.name or fnmatchcase(action.name, pattern):
             declared = _filled(declared, word)
-    known = profile(action.name, action.description, action.schema, declared, action.trusted)
+    known = profile(action.name, action.description, action.schema, declared, action.trusted, action.claimed)
     return assess(known, action.args, domains=domains)
 
 
@@ -106,12 +106,16 @@ def profile(
     schema: Mapping[str, Json] | None = None,
     declared: Declaration = _EMPTY,
     trusted: bool = True,
+    claimed: Declaration = _EMPTY,
 ) -> Profile:
-    """Everything about an action that does not depend on one call's arguments."""
+    """Everything about an action that does not depend on one call's arguments.
+
+    `declared` is the operator's word and holds; what is `claimed` by others can only make it worse.
+    """
     parts = split_name(name)
     entry = find_entry(parts)
     guess = _guess(parts, entry, signs_in(description), _parameters(schema), trusted=trusted)
-    base = _with_declared(guess, declared)
+    base = _with_declared(_worse(guess, claimed), declared)
     telling = _TELLING.get(parts.verb or "", frozenset()) if base.effect.is_read else frozenset()
     pays = parts.family in {Family.PAY, Family.SEND} or "transfer" in parts.verbs
     text = entry.text if entry else ""
@@ -155,6 +159,15 @@ def _guess(parts: Name, entry: Entry | None, signs: Signs, parameters: frozenset
         says = "Nobody vouches for where it comes from, so that its name alone does not make it safe."
         guess = replace(guess, basis=Basis.NAMES).at_least(Risk.RISKY, says)
     return guess
+
+
+def _worse(guess: _Guess, claimed: Declaration) -> _Guess:
+    """The guess, raised where a claim goes beyond it."""
+    if claimed.is_empty:
+        return guess
+    says = "Whoever offers it says so."
+    raised = guess.raised(_pinned(guess.effect, claimed), says)
+    return raised if claimed.risk is None else raised.at_least(claimed.risk, says)
 
 
 def _contradicts(verb: str, parts: Name, entry: Entry | None, *, reads: bool) -> bool:

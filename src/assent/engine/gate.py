@@ -19,6 +19,7 @@ from assent.core.action import Declaration, Fact, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Request, State
+from assent.engine.agent_runs import AgentRuns
 from assent.engine.asking import new_code
 from assent.engine.calls import Calls
 from assent.engine.execution import LEASE, Execution
@@ -485,6 +486,15 @@ class Gate:
                 await self._judgement.refresh()
                 return await self.resume(request_id, patience, **injected)
         return result_of(request, known)
+
+    def agent(self, name: str) -> AgentRuns:
+        """The calls and runs of an agent that is elsewhere and whose name was proved: for servers."""
+        return AgentRuns(self._calls, self._office, name)
+
+    def leave(self) -> None:
+        """Nothing more is heard and no lease is renewed; the store is left open to others."""
+        self._execution.close()
+        self._hub.stop()
 
     def worker(self, *, capacity: int = 10) -> Worker:
         """A worker that runs what is approved for the functions guarded here: `async with gate.worker():`"""

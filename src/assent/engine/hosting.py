@@ -88,9 +88,11 @@ PAUSED_SECONDS = 0.5
 
 
 @asynccontextmanager
-async def held(office: Office, record: Run, patience: float | None) -> AsyncIterator[ActiveRun]:
+async def held(
+    office: Office, record: Run, patience: float | None, kind: type[ActiveRun] = ActiveRun
+) -> AsyncIterator[ActiveRun]:
     """The run while this process works on it. Leaving it always says how it stands; a pause cannot be swallowed."""
-    active = ActiveRun(office, record, patience)
+    active = kind(office, record, patience)
     before = CURRENT.get()
     CURRENT.set(active)
     await active.begin()

@@ -165,6 +165,7 @@ class Inbox:
             schema_text=canonical(action.schema) if action.schema else "",
             declared=action.declared,
             trusted=action.trusted,
+            claimed=action.claimed,
         )
         # What was looked up is about what was asked for; for other arguments it is looked up again before they run.
         same = canonical(action.args) == candidate.args_text and action.name == ask.candidate.action.name

@@ -179,7 +179,7 @@ class Judgement:
         told = replace(
             tool,
             declared=merged,
-            profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted),
+            profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted, tool.claimed),
         )
         self._tools[key] = (tool, told)
         return told
@@ -215,6 +215,7 @@ class Judgement:
             context.confidence,
             context.cost,
             context.alternatives,
+            tool.claimed,
         )
         assessment = assess(tool.profile, args, domains=policy.domains)
         if facts:

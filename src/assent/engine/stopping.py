@@ -7,6 +7,7 @@ from assent.core.action import Declaration, Json, Reach
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
 from assent.core.verdict import GateKind, Trigger
+from assent.engine.asking import Prepared
 from assent.engine.calls import Calls
 from assent.engine.guard import CONTEXT, in_run
 from assent.engine.holding import HeldRun
@@ -27,20 +28,9 @@ async def stopped_at(
     A point without a gate of its own only stops where policy says so.
     """
     args = restore(canonical(point.args))
-    fixed = {name: {"const": value} for name, value in args.items() if name not in point.editable}
-    schema = {"type": "object", "properties": fixed}
-    stop = tool(
-        point.kind, schema=schema, schema_text=canonical(schema), says="", options=tuple(point.options),
-        declared=NOTHING,
-    )  # fmt: skip
-    fired = (Trigger(point.kind, point.why, point.gate),) if point.gate.holds else ()
-    context = replace(CONTEXT.get() or fallback, key=point.key, draft_of=point.draft_of)
-    prepared = calls.prepare(stop, args, in_run(context, active, point.kind, args), {}, fired)
-    if point.insists and not prepared.verdict.gate.holds:
-        raise NotAsked
-    if prepared.verdict.gate is GateKind.RUN:
+    prepared = stop_call(calls, fallback, active, point)
+    if prepared is None:
         return "", args
-    prepared = replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
     request: Request | None = None
     try:
         async with active.waiting():
@@ -58,6 +48,28 @@ async def stopped_at(
             return chosen.ask.options[chosen.chosen].label, args
         raise
     return "", restore(request.candidate.args_text) if request is not None else args
+
+
+def stop_call(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint) -> Prepared | None:
+    """The call that stands for this point, judged and not yet on record; none where nobody has to be asked.
+
+    Raises `NotAsked` where whoever stopped here wants to be told of that.
+    """
+    args = restore(canonical(point.args))
+    fixed = {name: {"const": value} for name, value in args.items() if name not in point.editable}
+    schema = {"type": "object", "properties": fixed}
+    stop = tool(
+        point.kind, schema=schema, schema_text=canonical(schema), says="", options=tuple(point.options),
+        declared=NOTHING,
+    )  # fmt: skip
+    fired = (Trigger(point.kind, point.why, point.gate),) if point.gate.holds else ()
+    context = replace(CONTEXT.get() or fallback, key=point.key, draft_of=point.draft_of)
+    prepared = calls.prepare(stop, args, in_run(context, active, point.kind, args), {}, fired)
+    if point.insists and not prepared.verdict.gate.holds:
+        raise NotAsked
+    if prepared.verdict.gate is GateKind.RUN:
+        return None
+    return replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
 
 
 def _plain_template(text: str) -> str:

@@ -48,6 +48,8 @@ class Tool:
     schema_text: str = ""
     declared: Declaration = NOTHING_DECLARED
     trusted: bool = True
+    claimed: Declaration = NOTHING_DECLARED
+    """What an agent says of its own tool over HTTP, where nobody vouches for it: it can only raise the risk."""
     says: str = ""
     options: tuple[OptionSpec, ...] | Callable[..., Any] = ()
     if_denied: str = ""
@@ -89,6 +91,7 @@ def tool(
     schema_text: str = "",
     declared: Declaration | None = None,
     trusted: bool = True,
+    claimed: Declaration = NOTHING_DECLARED,
     says: str = "",
     **more: Any,
 ) -> Tool:
@@ -104,12 +107,13 @@ def tool(
                 )
     return Tool(
         name=name,
-        profile=profile(name, description, schema, declared, trusted),
+        profile=profile(name, description, schema, declared, trusted, claimed),
         description=description,
         schema=schema,
         schema_text=schema_text,
         declared=declared,
         trusted=trusted,
+        claimed=claimed,
         says=says,
         **more,
     )

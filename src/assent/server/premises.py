@@ -15,6 +15,7 @@ from assent.engine.oversight import Oversight
 from assent.errors import AssentError
 from assent.keys import KeyRing
 from assent.ports import Store
+from assent.server.agents import Agents
 from assent.server.events import Events
 from assent.settings import Settings
 
@@ -44,6 +45,7 @@ class Premises:
         self.settings, self.store, self.keys = settings, store, keys
         self.gate = gate
         """Where agents propose; only with one are there answers to them."""
+        self.agents = Agents(store, keys, gate)
         self.events = Events(store)
         self.hashing = asyncio.Semaphore(2)
         """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
@@ -61,6 +63,7 @@ class Premises:
     async def close(self) -> None:
         """Whoever listens is let go, and nothing more is heard."""
         self.events.close()
+        self.agents.close()
         if self._leave is not None:
             self._leave()
         for chore in tuple(self._chores):

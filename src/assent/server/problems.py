@@ -46,6 +46,7 @@ _SITUATIONS: tuple[tuple[type[BaseException], Situation], ...] = (
     (errors.StoreFull, Situation(507, "store-full", "No space is left")),
     (errors.TamperFound, Situation(409, "tampered", "The log is not what was signed")),
     (errors.StoreError, Situation(503, "store-unavailable", "The database cannot be used right now")),
+    (errors.RunPaused, Situation(409, "paused", "A person has paused this")),
     (errors.RunStopped, Situation(409, "stopped", "A person has stopped this")),
     (errors.AssentError, Situation(400, "error", "That did not work")),
 )

@@ -103,6 +103,7 @@ async def standing(settings: Settings, address: Address, *, works: bool = True) 
 
         def stop() -> None:
             premises.events.close()  # streams would hold it up for as long as somebody looks
+            premises.agents.let_go()  # and so would calls that wait for an outcome
             server.should_exit = True
 
         try:

@@ -4,12 +4,14 @@ from fastapi import APIRouter
 
 from assent.server.api import (
     afterwards,
+    agent_runs,
     bulk,
     grants,
     log,
     operations,
     people,
     policy,
+    proposals,
     records,
     requests,
     runs,
@@ -19,6 +21,7 @@ from assent.server.api import (
 )
 
 router = APIRouter()
-for part in (requests, bulk, afterwards, grants, switches, runs, log, policy, people, tokens, sessions, records):
+_PEOPLE = (requests, bulk, afterwards, grants, switches, runs, log, policy, people, tokens, sessions, records)
+_AGENTS = (proposals, agent_runs)
+for part in (*_PEOPLE, *_AGENTS, operations):
     router.include_router(part.router)
-router.include_router(operations.router)

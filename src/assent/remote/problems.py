@@ -1,0 +1,96 @@
+"""A server's problems as the errors that a local gate would have raised."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+from assent.errors import (
+    AlreadyDecided,
+    AssentError,
+    Conflict,
+    Denied,
+    GuardError,
+    InvalidArguments,
+    LeaseLost,
+    Limited,
+    NotAllowed,
+    NotFound,
+    OutcomeUnknown,
+    PermitMismatch,
+    Refused,
+    RunPaused,
+    RunStopped,
+    SentBack,
+    StoreFull,
+)
+
+Problem = Mapping[str, Any]
+
+
+def error_of(answer: httpx.Response) -> BaseException:
+    """The error that this answer stands for."""
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    detail = str(problem.get("detail") or f"the server answered {answer.status_code}")
+    name = str(problem.get("type", "")).rpartition("/")[2]
+    make = _MADE.get(name)
+    if make is not None:
+        return make(problem, detail)
+    if answer.status_code in (401, 403):
+        return NotAllowed(detail, principal="")
+    return AssentError(detail)
+
+
+def _named(problem: Problem) -> dict[str, str]:
+    return {name: str(problem.get(name, "")) for name in ("code", "state")} | {
+        "request_id": str(problem.get("request_id", ""))
+    }
+
+
+def _conflict(kind: type[Conflict]) -> Callable[[Problem, str], BaseException]:
+    return lambda problem, detail: kind(detail, **_named(problem))
+
+
+def _denied(kind: type[Denied]) -> Callable[[Problem, str], BaseException]:
+    return lambda problem, detail: kind(
+        detail, **_named(problem), reason=str(problem.get("reason", "")), next_step=str(problem.get("next_step", "")),
+        stop=bool(problem.get("stop", False)), by=str(problem.get("by", "")),
+    )  # fmt: skip
+
+
+def _held(kind: type[RunStopped]) -> Callable[[Problem, str], BaseException]:
+    def make(problem: Problem, detail: str) -> RunStopped:
+        told = (str(problem.get(name, "")) for name in ("code", "by", "reason"))
+        return kind(*told, says=detail.removesuffix("; end here"))
+
+    return make
+
+
+_MADE: dict[str, Callable[[Problem, str], BaseException]] = {
+    "not-found": lambda _, detail: NotFound(detail),
+    "not-allowed": lambda _, detail: NotAllowed(detail, principal=""),
+    "already-decided": lambda problem, detail: AlreadyDecided(
+        detail, **_named(problem), by=str(problem.get("by", "")), at=None
+    ),
+    "lease-lost": _conflict(LeaseLost),
+    "permit-mismatch": _conflict(PermitMismatch),
+    "conflict": _conflict(Conflict),
+    "stale": _conflict(Conflict),
+    "duplicate": _conflict(Conflict),
+    "limited": lambda problem, _: Limited("the agent", str(problem.get("reason", ""))),
+    "sent-back": _denied(SentBack),
+    "refused": _denied(Refused),
+    "denied": _denied(Denied),
+    "outcome-unknown": lambda problem, _: OutcomeUnknown(_named(problem)["request_id"], _named(problem)["code"]),
+    "invalid-arguments": lambda _, detail: InvalidArguments(detail),
+    "invalid": lambda _, detail: InvalidArguments(detail),
+    "invalid-proposal": lambda _, detail: GuardError(detail),
+    "store-full": lambda _, detail: StoreFull(detail),
+    "paused": _held(RunPaused),
+    "stopped": _held(RunStopped),
+}

@@ -1,0 +1,400 @@
+"""A gate behind a real server: guarded functions run here, people decide there, and nothing is made twice."""
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from typing import Annotated, Any
+
+import pytest
+
+import assent
+from assent.core.authority import Principal
+from assent.core.request import State
+from assent.core.run import RunState
+from assent.core.switch import Setting
+from assent.engine.oversight import Oversight
+from assent.ports import Filter, RunFilter
+from tests.remote.place import Place
+
+
+@pytest.fixture
+async def gate(place: Place):
+    made = await asyncio.to_thread(assent.connect, place.url, await place.token("cleanup"))
+    yield made
+    await made.close()
+
+
+async def test_what_is_allowed_runs(place: Place, gate: assent.Gate):
+    seen = []
+
+    @gate.guard
+    async def list_files(path: str) -> list[str]:
+        seen.append(path)
+        return ["a", "b"]
+
+    assert await list_files("/tmp") == ["a", "b"]
+    assert seen == ["/tmp"]
+
+
+async def test_what_is_watched_runs_and_is_on_record_with_its_result(place: Place, gate: assent.Gate):
+    await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
+
+    @gate.guard
+    async def write_note(text: str) -> dict[str, int]:
+        return {"length": len(text)}
+
+    assert await write_note("four") == {"length": 4}
+    [request] = await place.until(bool, Filter(states=(State.DONE,)))
+    assert request.result_text == '{"length":4}'
+
+
+async def test_a_held_call_runs_once_it_is_approved(place: Place, gate: assent.Gate):
+    keys = []
+
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        keys.append(assent.idempotency_key())
+        return len(paths)
+
+    call = place.start(delete_files.with_(why="they are old").acall(["/a", "/b"]))
+    [request] = await place.waiting()
+    assert request.ask.claims["why"] == "they are old"
+    await place.approve(request)
+    assert await asyncio.wait_for(call, 10) == 2
+    assert keys == [(await place.in_state(request.id, State.DONE)).idempotency_key]
+
+
+async def test_a_denied_call_raises_as_with_a_local_gate(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        pytest.fail("ran although denied")
+
+    call = place.start(delete_files(["/a"]))
+    [request] = await place.waiting()
+    await place.deny(request, "they are in use")
+    with pytest.raises(assent.Denied, match="they are in use") as denied:
+        await asyncio.wait_for(call, 10)
+    assert denied.value.request_id == request.id
+    assert "plan on without it" in denied.value.next_step
+
+
+async def test_exactly_the_changed_bytes_run(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str], deep: bool = False) -> list[str]:
+        return paths
+
+    call = place.start(delete_files(["/a", "/b"]))
+    [request] = await place.waiting()
+    await place.inbox.modify(place.me, request.id, {"paths": ["/a"], "deep": False})
+    assert await asyncio.wait_for(call, 10) == ["/a"]
+
+
+async def test_a_plain_function_waits_in_its_thread(place: Place, gate: assent.Gate):
+    ran = []
+
+    @gate.guard
+    def delete_files(paths: list[str]) -> int:
+        ran.append(threading.current_thread().name)
+        return len(paths)
+
+    call = place.start(asyncio.to_thread(delete_files, ["/a"]))
+    [request] = await place.waiting()
+    await place.approve(request)
+    assert await asyncio.wait_for(call, 10) == 1
+
+
+async def test_an_error_of_the_function_is_on_record_and_raised(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        raise OSError("disk is gone")
+
+    call = place.start(delete_files(["/a"]))
+    [request] = await place.waiting()
+    await place.approve(request)
+    with pytest.raises(OSError, match="disk is gone"):
+        await asyncio.wait_for(call, 10)
+    assert (await place.in_state(request.id, State.FAILED)).error == "OSError: disk is gone"
+
+
+async def test_secrets_reach_the_function_and_no_record(place: Place, gate: assent.Gate):
+    secret, seen = "hunter2-hunter2-hunter2", []
+
+    @gate.guard
+    async def send_report(to: str, password: Annotated[str, assent.Secret]) -> str:
+        seen.append(password)
+        return f"sent with {password}"
+
+    call = place.start(send_report("a@example.com", secret))
+    [request] = await place.waiting()
+    assert secret not in request.candidate.args_text
+    await place.approve(request)
+    assert await asyncio.wait_for(call, 10) == f"sent with {secret}"
+    assert seen == [secret]
+    assert secret not in (await place.in_state(request.id, State.DONE)).result_text
+
+
+async def test_a_call_parks_and_is_resumed(place: Place, gate: assent.Gate):
+    @gate.guard(patience=0)
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    with pytest.raises(assent.Parked) as parked:
+        await delete_files(["/a"])
+    with pytest.raises(assent.Parked):
+        await gate.resume(parked.value.request_id)
+    await place.approve(parked.value.request_id)
+    assert await gate.resume(parked.value.request_id) == 1
+
+
+async def test_a_call_with_a_key_finds_its_result_again(place: Place, gate: assent.Gate):
+    ran = []
+
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        ran.append(paths)
+        return len(paths)
+
+    keyed = delete_files.with_(key="nightly")
+    calls = [place.start(keyed.acall(["/a"])) for _ in range(3)]
+    [request] = await place.waiting()
+    await place.approve(request)
+    assert await asyncio.wait_for(asyncio.gather(*calls), 20) == [1, 1, 1]
+    assert await keyed.acall(["/a"]) == 1
+    assert ran == [["/a"]]
+
+
+async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    call = place.start(delete_files(["/a"]))
+    [request] = await place.waiting()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await place.in_state(request.id, State.CANCELLED)
+
+
+async def test_a_proposal_that_is_no_function_is_carried_out(place: Place, gate: assent.Gate):
+    proposal = await gate.propose("delete_files", {"paths": ["/a"]}, why="old")
+    assert proposal.request is not None
+    await place.approve(proposal.request.id)
+    async with proposal.execution() as running:
+        running.result = running.args["paths"]
+    assert (await place.in_state(proposal.request.id, State.DONE)).result_text == '["/a"]'
+
+
+async def test_a_question_gets_its_answer(place: Place, gate: assent.Gate):
+    call = place.start(gate.ask("Which colour?", choices=["red", "blue"]))
+    [request] = await place.waiting()
+    await place.inbox.answer(place.me, request.id, "blue")
+    assert await asyncio.wait_for(call, 10) == "blue"
+
+
+async def test_code_without_asyncio_has_the_same_gate(place: Place):
+    token = await place.token("cleanup")
+
+    def work() -> Any:
+        blocking = assent.BlockingGate(assent.connect(place.url, token))
+        try:
+            with blocking.run("Tidy up") as run:
+                run.observed("disk", "full")
+                return run.ask("Which colour?")
+        finally:
+            blocking.close()
+
+    call = place.start(asyncio.to_thread(work))
+    [request] = await place.waiting()
+    await place.inbox.answer(place.me, request.id, "blue")
+    assert await asyncio.wait_for(call, 20) == "blue"
+
+
+async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    async def work() -> None:
+        async with gate.run("Tidy up", original="please tidy up") as run:
+            await run.plan(["look", "delete"])
+            shown = await run.checkpoint("before deleting", {"files": 2}, editable=True)
+            run.outcome = {"shown": shown, "gone": await delete_files(["/a"])}
+
+    call = place.start(work())
+    [stop] = await place.waiting()
+    assert stop.candidate.says == "Checkpoint: before deleting"
+    args = dict(stop.candidate.action.args)
+    await place.inbox.modify(place.me, stop.id, {**args, "show": {"files": 1}})
+    await place.in_state(stop.id, State.DONE)
+    [request] = await place.waiting()
+    await place.approve(request)
+    await asyncio.wait_for(call, 20)
+    [run] = await place.desk.store.runs("default", RunFilter())
+    assert (run.state, run.outcome) == (RunState.FINISHED, {"shown": {"files": 1}, "gone": 1})
+    assert [step.says for step in run.plan] == ["look", "delete"]
+
+
+async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate: assent.Gate):
+    ran: list[str] = []
+
+    @gate.guard(reversible=True, reach="local")
+    async def note_step(name: str) -> str:
+        ran.append(name)
+        return name
+
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        ran.append("delete")
+        return len(paths)
+
+    async def work() -> None:
+        async with gate.run("Tidy up", key="tidy", patience=0) as run:
+            await note_step("first")
+            run.outcome = await delete_files(["/a"])
+
+    await place.policy("agents: {cleanup: {}}\nrules: [{name: notes, actions: ['note_*'], gate: watch}]\n")
+    with pytest.raises(assent.Parked):
+        await work()
+    [run] = await place.desk.store.runs("default", RunFilter())
+    assert run.state is RunState.PARKED
+    [request] = await place.waiting()
+    await place.approve(request)
+    await work()
+    [run] = await place.desk.store.runs("default", RunFilter())
+    assert (run.state, run.outcome) == (RunState.FINISHED, 1)
+    assert ran == ["first", "delete"]
+
+
+async def test_a_draft_goes_back_and_forth(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def send_mail(to: str, body: str) -> str:
+        return body
+
+    async def work() -> Any:
+        async with gate.run("Write") as run:
+            return await run.revise(
+                send_mail,
+                lambda draft: {"to": "a@example.com", "body": "hi" if draft is None else f"hi, {draft.instructions}"},
+            )
+
+    call = place.start(work())
+    [first] = await place.waiting()
+    await place.inbox.revise(place.me, first.id, "warmer")
+    [second] = await place.until(lambda found: bool(found) and found[0].id != first.id, Filter(states=(State.PENDING,)))
+    assert second.ask.draft_of == first.id
+    await place.approve(second)
+    assert await asyncio.wait_for(call, 20) == "hi, warmer"
+
+
+async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        async with gate.run("Tidy up"):
+            entered.set()
+            await go.wait()
+            await delete_files(["/a"])
+
+    call = place.start(work())
+    await asyncio.wait_for(entered.wait(), 10)
+    [run] = await place.desk.store.runs("default", RunFilter())
+    await Oversight(place.desk.store, "default").stop(place.me, run, "enough")
+    go.set()
+    with pytest.raises(assent.RunStopped):
+        await asyncio.wait_for(call, 10)
+    [run] = await place.desk.store.runs("default", RunFilter())
+    assert run.state is RunState.STOPPED
+
+
+async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def list_files(path: str) -> list[str]:
+        return [path]
+
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def work() -> list[str]:
+        async with gate.run("Tidy up"):
+            entered.set()
+            await go.wait()
+            return await list_files("/a")
+
+    call = place.start(work())
+    await asyncio.wait_for(entered.wait(), 10)
+    over = Oversight(place.desk.store, "default")
+    [run] = await place.desk.store.runs("default", RunFilter())
+    await over.pause(place.me, run)
+    go.set()
+    async with asyncio.timeout(10):
+        while not place.server.premises.agents._waiting:  # it asks the server when the pause ends
+            await asyncio.sleep(0.01)
+    assert not call.done()
+    await over.go(place.me, run)
+    assert await asyncio.wait_for(call, 10) == ["/a"]
+
+
+async def test_the_stop_switch_turns_the_agent_away_and_a_pause_lets_it_wait(place: Place, gate: assent.Gate):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    over = Oversight(place.desk.store, "default")
+    call = place.start(delete_files(["/a"]))
+    [request] = await place.waiting()
+    async for _ in over.hold(Principal("root"), "cleanup", Setting.PAUSE, "lunch"):
+        pass
+    await place.approve(request)
+    assert not call.done()
+    async for _ in over.release(Principal("root"), "cleanup"):
+        pass
+    assert await asyncio.wait_for(call, 10) == 1
+    async for _ in over.hold(Principal("root"), "cleanup", Setting.STOP, "enough"):
+        pass
+    far = place.server.premises.gate
+    assert far is not None
+    async with asyncio.timeout(10):
+        while far._judgement.held_up("cleanup") is None:
+            await asyncio.sleep(0.01)
+    with pytest.raises(assent.RunStopped, match="enough"):
+        await asyncio.wait_for(delete_files(["/b"]), 10)
+
+
+async def test_a_long_call_keeps_its_lease(place: Place):
+    token = await place.token("cleanup")
+    gate = await asyncio.to_thread(lambda: assent.connect(place.url, token, lease=timedelta(seconds=1)))
+    begun = time.monotonic()
+
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        [request] = await place.until(bool, Filter(states=(State.RUNNING,)))
+        while time.monotonic() - begun < 2.5:  # longer than two leases
+            await asyncio.sleep(0.05)
+            assert (await place.in_state(request.id, State.RUNNING, State.UNKNOWN)).state is State.RUNNING
+        return 1
+
+    call = place.start(delete_files(["/a"]))
+    [request] = await place.waiting()
+    await place.approve(request)
+    assert await asyncio.wait_for(call, 20) == 1
+    await gate.close()
+
+
+@pytest.mark.parametrize("word", ["undo", "verify", "facts"])
+async def test_what_a_gate_behind_a_server_cannot_do_is_said_at_once(place: Place, gate: assent.Gate, word: str):
+    with pytest.raises(assent.AssentError, match=word):
+        gate.guard(lambda path: path, name="x", **{word: lambda done: None})
+
+
+async def test_a_wrong_token_is_said_at_once(place: Place):
+    with pytest.raises(assent.AssentError, match="nobody is known"):
+        await asyncio.to_thread(assent.connect, place.url, "aat_wrong.default")
+    gate = await asyncio.to_thread(assent.connect, place.url, await place.token("cleanup"))
+    with pytest.raises(assent.AssentError, match="the token is for"), gate.context(agent="other"):
+        pytest.fail("went on under another name")
+    await gate.close()
