@@ -24,6 +24,8 @@ class CredentialKind(Enum):
     """A person who has logged in; its id is a hash of the cookie."""
     LINK = "link"
     """A way in that works once; its id is a hash of it."""
+    CHALLENGE = "challenge"
+    """What a passkey or a provider has to answer within minutes, once; its id is a hash of it."""
     REPLY = "reply"
     """What was answered to a call that may be repeated; its id is a hash of who called and the key."""
 

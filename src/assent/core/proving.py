@@ -8,7 +8,7 @@ from assent.core.change import Change
 from assent.core.copies import replace
 from assent.core.credential import Credential, CredentialKind
 
-_QUIET = (CredentialKind.REPLY,)
+_QUIET = (CredentialKind.CHALLENGE, CredentialKind.REPLY)
 """What is no proof of anybody and so no matter for the log."""
 
 
@@ -27,6 +27,14 @@ def ended(credential: Credential, by: str, now: datetime) -> Change:
     """The change after which it proves nothing."""
     moved = replace(credential, version=credential.version + 1, ended_at=now, proof="")
     return _change(moved, "identity.ended", by, now)
+
+
+def followed(old: Credential, new: Credential, now: datetime, until: datetime) -> Change:
+    """The change after which `new` stands in the place of `old`, which calls already on their way may still show."""
+    ends = until if old.expires_at is None else min(until, old.expires_at)
+    moved = replace(old, expires_at=ends)
+    gone = changed(moved, old.holder, now, followed=True)
+    return Change(credentials=(*gone.credentials, new), entries=gone.entries)
 
 
 def noted(credential: Credential, **about: Json) -> Change:

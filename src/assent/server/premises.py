@@ -47,6 +47,8 @@ class Premises:
         self.events = Events(store)
         self.hashing = asyncio.Semaphore(2)
         """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
+        self.checking = 0
+        """How many passwords are being checked, or wait to be."""
         self._rooms: dict[str, Room] = {}
         self._opening = asyncio.Lock()
         self._leave: Callable[[], None] | None = None

@@ -89,7 +89,7 @@ async def standing(settings: Settings, address: Address, *, works: bool = True) 
     port = int(listening.getsockname()[1])
     address = Address(address.host, port, address.url)
     premises = Premises(settings, gate.store, keys_for(settings), gate)
-    app = create_app(premises, hosts=address.names)
+    app = create_app(premises, hosts=address.names, public=address.public)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE, ws="none",
         proxy_headers=bool(address.url), forwarded_allow_ips="127.0.0.1,::1", server_header=False, date_header=True,
