@@ -49,6 +49,12 @@ def principal_named(policy: Policy, name: str) -> Principal | None:
     return None
 
 
+def person_with_email(policy: Policy, address: str) -> Principal | None:
+    """The one person of the policy who has this address; nobody where two have."""
+    found = [each for each in policy.people if each.email and each.email.casefold() == address.casefold()]
+    return principal_named(policy, found[0].name) if len(found) == 1 else None
+
+
 def may_decide(
     policy: Policy,
     principal: Principal | None,

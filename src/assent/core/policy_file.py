@@ -197,6 +197,7 @@ def _people(reader: Reader, node: Node | None) -> tuple[Person, ...]:
     if node.is_map and not entries:
         reader.complaints.add(node.line, "people is empty, so nobody could decide; name somebody or remove the key")
     users: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for name, each in entries.items():
         if ":" in name:
             reader.complaints.add(each.line, f"the name {quoted(name)} contains a colon; use a plain name")
@@ -211,6 +212,9 @@ def _people(reader: Reader, node: Node | None) -> tuple[Person, ...]:
                 reader.complaints.add(each.line, text)
             users[user] = name
         email = reader.text(table["email"], f"{name}'s email", 320) if "email" in table else None
+        if email and (other := addresses.setdefault(email.casefold(), name)) != name:
+            text = f"{quoted(email)} is the address of both {other} and {name}; each belongs to one person"
+            reader.complaints.add(each.line, text)
         people.append(Person(name, **lists, email=email or ""))
     return tuple(people)
 

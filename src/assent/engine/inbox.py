@@ -111,7 +111,9 @@ class Inbox:
     async def choose(self, by: Principal, request_id: str, option: int, *, note: str = "", **shown: str) -> Request:
         """The option with this number (from 0) is taken; its exact bytes are judged anew."""
         note = without_secrets(note)
-        return await self._decide(by, request_id, lambda request: self._choice(request, option, note), shown)
+        return await self._decide(
+            by, request_id, lambda request: Choose(option, self.chosen(request, option), note), shown
+        )
 
     async def answer(self, by: Principal, request_id: str, value: Json, *, note: str = "", **shown: str) -> Request:
         """The question is answered."""
@@ -142,15 +144,16 @@ class Inbox:
         _fits(plain, before.action.schema, "arguments", request.sealed)
         return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
 
-    def _choice(self, request: Request, option: int, note: str) -> Choose:
+    def chosen(self, request: Request, option: int) -> Candidate | None:
+        """What would run if the option with this number (from 0) were taken, judged again; nothing may be one too."""
         if not 0 <= option < len(request.ask.options):
             there = f"there are {len(request.ask.options)}" if request.ask.options else "it offers none"
             raise InvalidDecision(f"request {request.code} has no option {option + 1}; {there}")
         chosen = request.ask.options[option]
         if chosen.candidate is None:
-            return Choose(option, None, note)
+            return None
         judged = self._judged(request, chosen.candidate, "")
-        return Choose(option, replace(judged, says=chosen.candidate.says), note)
+        return replace(judged, says=chosen.candidate.says)
 
     def _judged(self, request: Request, candidate: Candidate, template: str) -> Candidate:
         ask, action = request.ask, candidate.action

@@ -12,10 +12,12 @@ from assent.engine.chronicle import Chronicle
 from assent.engine.gate import Gate
 from assent.engine.identity import Identities
 from assent.engine.oversight import Oversight
+from assent.engine.passkeys import Passkeys
 from assent.errors import AssentError
 from assent.keys import KeyRing
 from assent.ports import Store
 from assent.server.events import Events
+from assent.server.sign_on import SignOn, sign_on_for
 from assent.settings import Settings
 
 log = logging.getLogger("assent.server")
@@ -31,6 +33,9 @@ class Room:
     identities: Identities
     oversight: Oversight
     chronicle: Chronicle
+    passkeys: Passkeys
+    sign_on: SignOn | None = None
+    """Where its people log in, if anywhere but here."""
 
     @property
     def name(self) -> str:
@@ -44,6 +49,7 @@ class Premises:
         self.settings, self.store, self.keys = settings, store, keys
         self.gate = gate
         """Where agents propose; only with one are there answers to them."""
+        self.sign_on = sign_on_for(settings)
         self.events = Events(store)
         self.hashing = asyncio.Semaphore(2)
         """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
@@ -80,7 +86,9 @@ class Premises:
 
     async def _opened(self, workspace: str) -> Room:
         desk = await desk_at(replace(self.settings, workspace=workspace), self.store, self.keys)
-        return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle)
+        sign_on = self.sign_on if workspace == self.settings.workspace else None
+        passkeys = Passkeys(self.store, workspace)
+        return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle, passkeys, sign_on)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):

@@ -10,7 +10,8 @@ from assent.errors import NotAllowed
 from assent.server.cookies import drop_cookie
 from assent.server.entering import a_turn, let_in, proved, same_site
 from assent.server.pages.frame import local_path, page
-from assent.server.visitors import Anybody, Person, premises_of
+from assent.server.proofs import means_of, rp_id_of
+from assent.server.visitors import Anybody, Person, Visitor, premises_of
 
 router = APIRouter()
 
@@ -39,7 +40,7 @@ async def login_page(request: Request, visitor: Anybody, next: str = "/") -> Res
     """Name and password; or how to get a link."""
     if visitor is not None and visitor.principal.kind == "person":
         return RedirectResponse(local_path(next), 303)
-    return await page(request, "login", None, next=local_path(next), name="", complaint="")
+    return await _login(request, local_path(next))
 
 
 @router.post("/login")
@@ -60,14 +61,14 @@ async def login(
             await Identities(premises.store, workspace).check_password(name, password)
         await let_in(request, visitor, workspace, name, "password")
     except NotAllowed as problem:
-        return await page(request, "login", None, status=403, next=path, name=name, complaint=str(problem))
+        return await _login(request, path, 403, name=name, complaint=str(problem))
     return RedirectResponse(path, 303)
 
 
 @router.get("/prove")
 async def prove_page(request: Request, visitor: Person, next: str = "/") -> HTMLResponse:
-    """Once more the password, before something critical."""
-    return await page(request, "prove", visitor, next=local_path(next), complaint="")
+    """Once more a password, a passkey or the provider, before something critical."""
+    return await _prove(request, visitor, local_path(next))
 
 
 @router.post("/prove")
@@ -82,7 +83,7 @@ async def prove(
         async with a_turn(premises_of(request)):
             await visitor.room.identities.check_password(visitor.principal.name, password)
     except NotAllowed as problem:
-        return await page(request, "prove", visitor, status=403, next=local_path(next), complaint=str(problem))
+        return await _prove(request, visitor, local_path(next), 403, complaint=str(problem))
     return await proved(request, visitor, "password", local_path(next))
 
 
@@ -92,3 +93,27 @@ async def logout(request: Request, visitor: Person) -> Response:
     await visitor.room.identities.log_out(visitor.known_session)
     drop_cookie(request)
     return RedirectResponse("/login", 303)
+
+
+async def _login(
+    request: Request, path: str, status: int = 200, *, name: str = "", complaint: str = ""
+) -> HTMLResponse:
+    sign_on = premises_of(request).sign_on
+    provider = sign_on.name if sign_on is not None else ""
+    passkeys = bool(rp_id_of(request))
+    return await page(
+        request, "login", None, status=status,
+        next=path, name=name, complaint=complaint, provider=provider, passkeys=passkeys,
+    )  # fmt: skip
+
+
+async def _prove(
+    request: Request, visitor: Visitor, path: str, status: int = 200, *, complaint: str = ""
+) -> HTMLResponse:
+    means, sign_on = await means_of(visitor), visitor.room.sign_on
+    provider = sign_on.name if sign_on is not None else ""
+    if "passkey" in means and not rp_id_of(request):
+        means = tuple(each for each in means if each != "passkey")
+    return await page(
+        request, "prove", visitor, status=status, next=path, complaint=complaint, means=means, provider=provider
+    )

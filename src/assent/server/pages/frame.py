@@ -92,6 +92,7 @@ async def error_page(request: Request, problem: Exception) -> Response:
     return await page(
         request, "problem", visitor, status=what.status,
         title=what.title, detail=problems.detail_of(problem), code=code, step_up=more.get("step_up", ""),
+        back=more.get("back", "/"),
     )  # fmt: skip
 
 
