@@ -174,3 +174,19 @@ async def test_what_is_for_one_use_is_for_no_other(store: Store, identities: Ide
 def test_a_secret_names_its_workspace(secret: str, workspace: str) -> None:
     assert workspace_of(secret) == workspace
     assert is_workspace(workspace) == bool(workspace)
+
+
+async def test_who_is_on_duty_decides_and_who_is_not_does_not(house):
+    await house.policy("""
+people: {ada: {}, ben: {}}
+rotas:
+  nights: {weekly: [ada], from: "2020-01-06T00:00:00+00:00"}
+  past: {turns: [{person: ben, from: "2020-01-06T00:00:00+00:00", to: "2020-01-07T00:00:00+00:00"}]}
+rules: [{name: duty, actions: [wipe], gate: hard, reviewers: ["rota:nights", "rota:past"]}]
+""")
+    request = (await house.gate.propose("wipe", {"disk": "a"})).request
+    assert "rota:nights" in house.inbox.may_decide(Principal("ben"), request)
+    with pytest.raises(NotAllowed):
+        await house.inbox.approve(Principal("ben"), request.id)
+    assert house.inbox.may_decide(ADA, request) is None
+    await house.inbox.approve(ADA, request.id)

@@ -26,6 +26,7 @@ from assent.core.policy import (
 )
 from assent.core.policy_checks import Lines, check_policy
 from assent.core.policy_document import to_document
+from assent.core.policy_rotas import ROTA_KEYS, TURN_KEYS, read_rotas
 from assent.core.policy_text import Complaints, Node, Reader, did_you_mean, quoted, read_yaml
 from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
 from assent.errors import PolicyError
@@ -35,7 +36,7 @@ __all__ = ["KEYS", "load_policy", "to_document"]
 KEYS: dict[str, tuple[str, ...]] = {
     "policy": (
         *("version", "mode", "autonomy", "defaults", "floor", "limits", "reviewers", "ladder", "at_end"),
-        *("self_review", "retention", "organisation", "people", "agents", "actions", "rules"),
+        *("self_review", "retention", "organisation", "people", "rotas", "agents", "actions", "rules"),
     ),
     "levels": ("safe", "risky", "dangerous", "critical"),
     "limits": (
@@ -44,6 +45,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "organisation": ("domains",),
     "person": ("roles", "teams", "os_users", "email"),
+    "rota": ROTA_KEYS,
+    "turn": TURN_KEYS,
     "agent": ("owner", "trusted"),
     "declaration": ("reversible", "reach", "outside", "money", "risk", "confidence", "because"),
     "rule": (
@@ -94,6 +97,7 @@ def _policy(reader: Reader, root: Node, lines: Lines) -> Policy:
         retention=reader.duration(table["retention"], "retention") if "retention" in table else None,
         domains=_domains(reader, table.get("organisation")),
         people=_people(reader, table.get("people")),
+        rotas=read_rotas(reader, table.get("rotas")),
         agents=_agents(reader, table.get("agents")),
         declared=_declared(reader, table.get("actions")),
         rules=_rules(reader, table.get("rules"), ladder, lines),
