@@ -267,3 +267,28 @@ async def test_where_nobody_is_named_a_link_is_all_it_takes(house: Building) -> 
     assert await browser.who() == "whoever"
     await house.policy(PEOPLE)
     assert await browser.who() == ""
+
+
+async def test_a_terminal_logs_in_by_the_same_rules(house: Building) -> None:
+    await house.password("ben")
+    link, door = await house.link("ben"), house.browser()
+    for proof in ({"link": link}, {"name": "ben", "password": PASSWORD}):
+        answer = await door.post("/api/v1/sessions", json=proof)
+        assert answer.status_code == 201
+        assert "set-cookie" not in answer.headers
+    for proof in (
+        {"link": link},
+        {"name": "ben", "password": "wrong password"},
+        {"name": "b\x00en", "password": PASSWORD},
+    ):
+        assert (await door.post("/api/v1/sessions", json=proof)).status_code == 403
+    again = await house.link("ben")
+    await house.policy("people: {ada: {}}")
+    for proof in ({"link": again}, {"name": "ben", "password": PASSWORD}):
+        assert (await door.post("/api/v1/sessions", json=proof)).status_code == 403
+
+
+async def test_another_password_ends_links_that_were_not_used(house: Building) -> None:
+    link = await house.link("ada")
+    await house.password("ada")
+    assert (await house.browser().enter(link)).status_code == 403

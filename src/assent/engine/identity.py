@@ -141,7 +141,7 @@ class Identities:
         return link.holder
 
     async def set_password(self, by: Principal, person: str, password: str) -> None:
-        """The person logs in with this password; whoever was logged in as them no longer is."""
+        """The person logs in with this password; whoever was logged in as them, or had a link for it, no longer is."""
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
             raise InvalidDecision(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
         proof = await in_thread(_hasher().hash, password)
@@ -155,6 +155,7 @@ class Identities:
         else:
             await self._put(changed(replace(found, proof=proof, ended_at=None), by.name, now, failures=0))
         await self.end_sessions(by, person)
+        await self._end_all(CredentialKind.LINK, by, person, lambda _: True)
 
     async def has_password(self, person: str) -> bool:
         """The person has one."""
@@ -243,18 +244,20 @@ class Identities:
     async def log_out(self, session: Session) -> None:
         """The session has ended, and so has what it was before it was renewed."""
         by = session.principal
-        await self._end_sessions(by, by.name, lambda each: each.about.get("family") == session.family)
+        await self._end_all(
+            CredentialKind.SESSION, by, by.name, lambda each: each.about.get("family") == session.family
+        )
         await self._quietly(ended(session.credential, by.name, await self._store.now()))
 
     async def end_sessions(self, by: Principal, person: str) -> None:
         """Whoever is logged in as this person no longer is."""
-        await self._end_sessions(by, person, lambda _: True)
+        await self._end_all(CredentialKind.SESSION, by, person, lambda _: True)
 
-    async def _end_sessions(self, by: Principal, person: str, which: Callable[[Credential], bool]) -> None:
+    async def _end_all(
+        self, kind: CredentialKind, by: Principal, person: str, which: Callable[[Credential], bool]
+    ) -> None:
         now, after = await self._store.now(), ""
-        while page := await self._store.credentials(
-            self._workspace, CredentialKind.SESSION, holder=person, after=after
-        ):
+        while page := await self._store.credentials(self._workspace, kind, holder=person, after=after):
             for each in page:
                 if each.is_live(now) and which(each):
                     await self._quietly(ended(each, by.name, now))

@@ -17,17 +17,23 @@ MOST_WAITING = 32
 """So many may wait for their password to be checked; more are sent away, so that these get an answer."""
 
 
+async def begun(premises: Premises, workspace: str, name: str, how: str) -> str:
+    """The secret of a session for somebody who has just proved who they are, if the policy knows them."""
+    room = await premises.room(workspace)
+    if person_in(room.desk.judgement.policy, name) is None:
+        raise NotAllowed("you are not among the people of the policy here; an operator can add you", principal=name)
+    return await room.identities.begin_session(name, how)
+
+
 async def let_in(request: Request, before: Visitor | None, workspace: str, name: str, how: str) -> None:
     """The answer carries a session for somebody who has just proved who they are, if the policy knows them.
 
     Whoever was logged in with this browser before no longer is.
     """
-    room = await premises_of(request).room(workspace)
-    if person_in(room.desk.judgement.policy, name) is None:
-        raise NotAllowed("you are not among the people of the policy here; an operator can add you", principal=name)
+    secret = await begun(premises_of(request), workspace, name, how)
     if before is not None and before.session is not None and before.surface == "web":
         await before.room.identities.log_out(before.session)
-    set_cookie(request, await room.identities.begin_session(name, how))
+    set_cookie(request, secret)
 
 
 async def proved(request: Request, visitor: Visitor, how: str, path: str) -> Response:

@@ -7,6 +7,7 @@ from fastapi import Request
 
 from assent.core.authority import person_with_email
 from assent.engine.identity import PROOF_LIFE
+from assent.server.problems import Problem
 from assent.server.visitors import Visitor, origin_of
 
 STRONG = ("password", "passkey", "sso")
@@ -30,6 +31,17 @@ def has_proved(visitor: Visitor, now: datetime) -> bool:
     """They proved who they are a short while ago, with more than a link."""
     session = visitor.session
     return session is not None and session.how in STRONG and now - session.proved_at < PROOF_LIFE
+
+
+async def check_fresh(visitor: Visitor) -> None:
+    """Whoever changes what proves them has just proved who they are: a cookie that was stolen is not enough."""
+    now = await visitor.room.desk.store.now()
+    if has_proved(visitor, now):
+        return
+    if await means_of(visitor):
+        raise Problem(403, "prove once more who you are, then change this", {"step_up": "/prove", "back": "/you"})
+    if not visitor.is_fresh(now):
+        raise Problem(403, "come in with a new link first (`assent link NAME`), then change this")
 
 
 def rp_id_of(request: Request) -> str:

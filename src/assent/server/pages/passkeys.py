@@ -4,16 +4,16 @@ import json
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from assent.core.action import Json
 from assent.engine.passkeys import Passkeys, Site
-from assent.errors import InvalidDecision, NotAllowed
+from assent.errors import NotAllowed
 from assent.server.entering import let_in, proved, same_site
 from assent.server.pages.frame import local_path, page, person_or_door
 from assent.server.problems import Problem
-from assent.server.proofs import has_proved, means_of, rp_id_of
-from assent.server.visitors import Anybody, Person, Visitor, origin_of, premises_of
+from assent.server.proofs import check_fresh, rp_id_of
+from assent.server.visitors import Anybody, Person, origin_of, premises_of
 
 router = APIRouter()
 
@@ -23,30 +23,18 @@ _Path = Annotated[str, Form(max_length=2_000)]
 
 @router.get("/you")
 async def you(request: Request) -> Response:
-    """What you prove with who you are."""
+    """Your passkeys."""
     visitor = await person_or_door(request)
     if isinstance(visitor, Response):
         return visitor
-    return await _you(request, visitor)
-
-
-@router.post("/you/password")
-async def set_password(request: Request, visitor: Person, password: Annotated[str, Form(max_length=1_000)]) -> Response:
-    """Another password; every session of this person has ended, and this browser has a new one."""
-    await _fresh(visitor)
-    name = visitor.principal.name
-    try:
-        await visitor.room.identities.set_password(visitor.principal, name, password)
-    except InvalidDecision as problem:
-        return await _you(request, visitor, 422, complaint=str(problem))
-    await let_in(request, None, visitor.room.name, name, visitor.known_session.how)
-    return RedirectResponse("/you", 303)
+    keys = await visitor.room.passkeys.of(visitor.principal.name)
+    return await page(request, "you", visitor, keys=keys, passkeys=bool(rp_id_of(request)))
 
 
 @router.post("/you/passkeys/ask")
 async def ask_to_add(request: Request, visitor: Person) -> Response:
     """What the browser is to make."""
-    await _fresh(visitor)
+    await check_fresh(visitor)
     return _json(await visitor.room.passkeys.ask_to_add(visitor.principal.name, _site(request)))
 
 
@@ -55,7 +43,7 @@ async def add(
     request: Request, visitor: Person, answer: _Text, name: Annotated[str, Form(max_length=100)] = ""
 ) -> Response:
     """The key is yours."""
-    await _fresh(visitor)
+    await check_fresh(visitor)
     await visitor.room.passkeys.add(visitor.principal.name, _read(answer), _site(request), name.strip() or "passkey")
     return JSONResponse({"next": "/you"})
 
@@ -63,7 +51,7 @@ async def add(
 @router.post("/you/passkeys/{passkey}/remove")
 async def remove(visitor: Person, passkey: str) -> Response:
     """The key is nobody's."""
-    await _fresh(visitor)
+    await check_fresh(visitor)
     await visitor.room.passkeys.remove(visitor.principal, visitor.principal.name, passkey)
     return RedirectResponse("/you", 303)
 
@@ -96,26 +84,6 @@ async def prove(request: Request, visitor: Person, answer: _Text, next: _Path = 
     await visitor.room.passkeys.used(_read(answer), _site(request), visitor.principal.name)
     await proved(request, visitor, "passkey", "/")
     return JSONResponse({"next": local_path(next)})
-
-
-async def _you(request: Request, visitor: Visitor, status: int = 200, *, complaint: str = "") -> HTMLResponse:
-    keys = await visitor.room.passkeys.of(visitor.principal.name)
-    return await page(
-        request, "you", visitor, status=status,
-        keys=keys, passkeys=bool(rp_id_of(request)), complaint=complaint,
-        has_password=await visitor.room.identities.has_password(visitor.principal.name),
-    )  # fmt: skip
-
-
-async def _fresh(visitor: Visitor) -> None:
-    """Whoever changes what proves them has just proved who they are: a cookie that was stolen is not enough."""
-    now = await visitor.room.desk.store.now()
-    if has_proved(visitor, now):
-        return
-    if await means_of(visitor):
-        raise Problem(403, "prove once more who you are, then change this", {"step_up": "/prove", "back": "/you"})
-    if not visitor.is_fresh(now):
-        raise Problem(403, "come in with a new link first (`assent link NAME`), then change this")
 
 
 def _at_the_door(request: Request) -> Passkeys:
