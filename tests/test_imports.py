@@ -29,7 +29,6 @@ MAY_IMPORT = {
     "settings": {"errors", "core"},
     "blocking": LOW | {"engine"},
     "adapters": LOW | {"engine"},
-    "remote": LOW | {"engine"},
     "telling": LOW | {"engine"},
     "remote": LOW | {"engine", "stores"},
     "assemble": BELOW | {"remote"},

@@ -25,6 +25,14 @@ class Settings:
     """A server that commands talk to instead of a database, once `assent login` let somebody in."""
     home: str = ""
     """Where keys and checkpoints are kept, outside the database; empty means the user's data directory."""
+    sso_issuer: str = ""
+    """The OpenID Connect provider with which people log in, as it calls itself: `https://…`."""
+    sso_client_id: str = ""
+    """What the provider calls this server."""
+    sso_client_secret_file: str = ""
+    """A file that holds the secret the provider gave us; the secret itself is in no setting."""
+    sso_claim: str = "email"
+    """The claim that names a person by what the policy has as their `email:`."""
 
     @property
     def is_postgres(self) -> bool:

@@ -62,10 +62,13 @@ async def _serve(settings: Settings, address: "Address", *, browser: bool, work:
             loop.add_signal_handler(number, stop.set)
         link = await server.link()
         tell(f"the inbox is at {server.url}, on {server.premises.store.address}")
-        tell(f"your way in, once and for ten minutes: {link}")
+        if link:
+            tell(f"your way in, once and for ten minutes: {link}")
+        else:
+            tell(f"people log in at {server.url}/login; this operating-system user is nobody in the policy")
         tell("agents connect with a token: assent token give AGENT; Ctrl-C ends the server in order")
         if browser and sys.stderr.isatty():
-            await asyncio.to_thread(webbrowser.open, link)
+            await asyncio.to_thread(webbrowser.open, link or server.url)
         await stop.wait()
         tell("no new calls are taken; what was begun ends first")
 

@@ -3,13 +3,17 @@
 One function answers for every surface. Identity comes from the edge; what a person may do comes from the policy.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
 from typing import Literal
 
 from assent.core.policy import Policy
 from assent.core.verdict import Quorum
 
+NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
+"""Nobody is on duty in any rota."""
 EVERYTHING = "*"
 """The role and team of the only person there is, where no people are configured."""
 OPERATOR = "operator"
@@ -49,6 +53,12 @@ def principal_named(policy: Policy, name: str) -> Principal | None:
     return None
 
 
+def person_with_email(policy: Policy, address: str) -> Principal | None:
+    """The one person of the policy who has this address; nobody where two have."""
+    found = [each for each in policy.people if each.email and each.email.casefold() == address.casefold()]
+    return principal_named(policy, found[0].name) if len(found) == 1 else None
+
+
 def may_decide(
     policy: Policy,
     principal: Principal | None,
@@ -56,11 +66,13 @@ def may_decide(
     agent: str,
     asked_by: str = "",
     already_voted: Collection[str] = (),
+    now: datetime | None = None,
 ) -> str | None:
     """Why `principal` may not decide what `agent` asked for, in a sentence; `None` if they may.
 
     `asked_by` is the person, or the operating-system user, on whose behalf the agent runs. Where people are
-    configured, roles and teams are looked up in the policy and not believed.
+    configured, roles and teams are looked up in the policy and not believed. Who is on duty depends on `now`; without
+    it nobody is.
     """
     if principal is None:
         return "nobody is known by this identity; an operator can add it under people:"
@@ -75,7 +87,8 @@ def may_decide(
         return "the agent that asks cannot decide"
     if not policy.allows_self_review and (reason := _is_own(policy, principal, agent, asked_by)):
         return reason
-    if reviewers and not any(selects(selector, principal) for selector in reviewers):
+    duty = duties(policy, now)
+    if reviewers and not any(selects(selector, principal, duty) for selector in reviewers):
         return f"this waits for {' or '.join(reviewers)}, and {principal.name} is none of them"
     if principal.name in already_voted:
         return f"{principal.name} has already decided; another person is needed"
@@ -99,8 +112,13 @@ def may_change(policy: Policy, principal: Principal | None) -> str | None:
     return None
 
 
-def selects(selector: str, principal: Principal) -> bool:
-    """Whether `alice`, `role:manager` or `team:platform` means this principal."""
+def duties(policy: Policy, now: datetime | None) -> dict[str, tuple[str, ...]]:
+    """Who is on duty now, by the names of the rotas."""
+    return {rota.name: rota.on_duty(now) for rota in policy.rotas} if now is not None else {}
+
+
+def selects(selector: str, principal: Principal, duty: Mapping[str, Collection[str]] = NOBODY) -> bool:
+    """Whether `alice`, `role:manager`, `team:platform` or `rota:nights` means this principal; `duty` is who is on."""
     kind, colon, name = selector.partition(":")
     if not colon:
         return principal.name == selector or EVERYTHING in principal.roles
@@ -108,13 +126,19 @@ def selects(selector: str, principal: Principal) -> bool:
         return name in principal.roles or EVERYTHING in principal.roles
     if kind == "team":
         return name in principal.teams or EVERYTHING in principal.teams
+    if kind == "rota":
+        return principal.name in duty.get(name, ()) or EVERYTHING in principal.roles
     return False
 
 
-def eligible(policy: Policy, reviewers: Collection[str]) -> tuple[Principal, ...]:
-    """Everybody in the policy whom these selectors mean; no selectors mean all."""
+def eligible(policy: Policy, reviewers: Collection[str], now: datetime | None = None) -> tuple[Principal, ...]:
+    """Everybody in the policy whom these selectors mean; no selectors mean all.
+
+    A rota means who is on duty `now`; without a time, everybody who is at some time.
+    """
+    duty = duties(policy, now) if now is not None else {rota.name: rota.members for rota in policy.rotas}
     people = (Principal(each.name, "person", each.roles, each.teams) for each in policy.people)
-    return tuple(each for each in people if not reviewers or any(selects(one, each) for one in reviewers))
+    return tuple(each for each in people if not reviewers or any(selects(one, each, duty) for one in reviewers))
 
 
 def quorum_met(quorum: Quorum, approvals: Collection[Principal]) -> bool:

@@ -24,6 +24,8 @@ class CredentialKind(Enum):
     """A person who has logged in; its id is a hash of the cookie."""
     LINK = "link"
     """A way in that works once; its id is a hash of it."""
+    CHALLENGE = "challenge"
+    """What a passkey or a provider has to answer within minutes, once; its id is a hash of it."""
     REPLY = "reply"
     """What was answered to a call that may be repeated; its id is a hash of who called and the key."""
 
@@ -52,7 +54,7 @@ class Credential:
     @property
     def is_proof(self) -> bool:
         """It says who somebody is, so that a change of it is news; a reply that is kept says nothing."""
-        return self.kind is not CredentialKind.REPLY
+        return self.kind not in (CredentialKind.REPLY, CredentialKind.CHALLENGE)
 
     def is_live(self, now: datetime) -> bool:
         """It still proves something."""

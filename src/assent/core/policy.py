@@ -12,6 +12,7 @@ from enum import Enum
 from assent.core.action import Declaration, Json, Risk
 from assent.core.condition import Condition, compile_condition
 from assent.core.pattern import Pattern, pattern
+from assent.core.rota import Rota
 from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Verdict
 from assent.errors import PolicyError
 
@@ -181,6 +182,7 @@ class Policy:
     ladder: Ladder = ONE_HOUR
     domains: tuple[str, ...] = ()
     people: tuple[Person, ...] = ()
+    rotas: tuple[Rota, ...] = ()
     agents: tuple[AgentEntry, ...] = ()
     declared: tuple[Declared, ...] = ()
     self_review: bool | None = None
@@ -232,6 +234,9 @@ class Policy:
         """How sure an agent must be of this action not to be asked about it."""
         said = self.declaration_for(action) if self.declared else None
         return self.limits.confidence if said is None or said.confidence is None else said.confidence
+
+    def rota_named(self, name: str) -> Rota | None:
+        return next((rota for rota in self.rotas if rota.name == name), None)
 
     def agent_named(self, name: str) -> AgentEntry | None:
         return next((entry for entry in self.agents if entry.name == name), None)

@@ -23,6 +23,7 @@ def check_policy(policy: Policy, lines: Lines, complaints: Complaints) -> None:
     _check_levels(policy, lines, complaints)
     _check_selectors(policy, policy.reviewers, lines.get(("", "reviewers"), 1), complaints)
     _check_ladder(policy, policy.ladder, lines.get(("", "ladder"), 1), complaints)
+    _check_rotas(policy, lines.get(("", "rotas"), 1), complaints)
     _check_agents(policy, lines.get(("", "agents"), 1), complaints)
     for rule in policy.rules:
         complaints.rule = rule.name
@@ -70,6 +71,15 @@ def _check_agents(policy: Policy, line: int, complaints: Complaints) -> None:
             complaints.add(line, f"agent {quoted(entry.name)} has the unknown owner {quoted(entry.owner)}; {remedy}")
 
 
+def _check_rotas(policy: Policy, line: int, complaints: Complaints) -> None:
+    names = {person.name for person in policy.people}
+    for rota in policy.rotas:
+        for name in rota.members:
+            if names and name not in names:
+                remedy = did_you_mean(name, sorted(names))
+                complaints.add(line, f"the rota {quoted(rota.name)} has the unknown person {quoted(name)}; {remedy}")
+
+
 def _check_ladder(policy: Policy, ladder: Ladder, line: int, complaints: Complaints) -> None:
     for rung in ladder.rungs:
         _check_selectors(policy, rung.tell + rung.rota, line, complaints)
@@ -78,11 +88,14 @@ def _check_ladder(policy: Policy, ladder: Ladder, line: int, complaints: Complai
 def _check_selectors(policy: Policy, selectors: Iterable[str], line: int, complaints: Complaints) -> None:
     roles = {f"role:{role}" for person in policy.people for role in person.roles}
     teams = {f"team:{team}" for person in policy.people for team in person.teams}
-    known = sorted({person.name for person in policy.people} | roles | teams)
+    rotas = {f"rota:{rota.name}" for rota in policy.rotas}
+    known = sorted({person.name for person in policy.people} | roles | teams | rotas)
     for selector in selectors:
         kind, colon, name = selector.partition(":")
-        if colon and (kind not in ("role", "team") or not name):
-            complaints.add(line, f"{quoted(selector)} selects nobody; write alice, role:manager or team:platform")
+        if colon and (kind not in ("role", "team", "rota") or not name):
+            complaints.add(
+                line, f"{quoted(selector)} selects nobody; write alice, role:manager, team:platform or rota:nights"
+            )
         elif policy.people and selector not in known:
             near = next((each for each in known if each.partition(":")[2] == selector), None)
             remedy = f"did you mean {quoted(near)}?" if near else did_you_mean(selector, known)

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from assent.core.action import Json
 from assent.core.policy import ONE_PERSON, PRESETS, Declared, Limits, Mode, Option, PerRisk, Person, Policy, Rule
+from assent.core.policy_rotas import rota_document
 from assent.core.policy_text import duration_text
 from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Rung
 
@@ -24,6 +25,7 @@ def to_document(policy: Policy) -> dict[str, Json]:
         retention=duration_text(policy.retention) if policy.retention else None,
         organisation={"domains": list(policy.domains)} if policy.domains else None,
         people={person.name: _person(person) for person in policy.people},
+        rotas={rota.name: rota_document(rota) for rota in policy.rotas},
         agents={
             each.name: _filled(owner=each.owner, trusted=None if each.trusted else False) for each in policy.agents
         },

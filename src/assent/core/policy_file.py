@@ -26,6 +26,7 @@ from assent.core.policy import (
 )
 from assent.core.policy_checks import Lines, check_policy
 from assent.core.policy_document import to_document
+from assent.core.policy_rotas import ROTA_KEYS, TURN_KEYS, read_rotas
 from assent.core.policy_text import Complaints, Node, Reader, did_you_mean, quoted, read_yaml
 from assent.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
 from assent.errors import PolicyError
@@ -35,7 +36,7 @@ __all__ = ["KEYS", "load_policy", "to_document"]
 KEYS: dict[str, tuple[str, ...]] = {
     "policy": (
         *("version", "mode", "autonomy", "defaults", "floor", "limits", "reviewers", "ladder", "at_end"),
-        *("self_review", "retention", "organisation", "people", "agents", "actions", "rules"),
+        *("self_review", "retention", "organisation", "people", "rotas", "agents", "actions", "rules"),
     ),
     "levels": ("safe", "risky", "dangerous", "critical"),
     "limits": (
@@ -44,6 +45,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "organisation": ("domains",),
     "person": ("roles", "teams", "os_users", "email"),
+    "rota": ROTA_KEYS,
+    "turn": TURN_KEYS,
     "agent": ("owner", "trusted"),
     "declaration": ("reversible", "reach", "outside", "money", "risk", "confidence", "because"),
     "rule": (
@@ -94,6 +97,7 @@ def _policy(reader: Reader, root: Node, lines: Lines) -> Policy:
         retention=reader.duration(table["retention"], "retention") if "retention" in table else None,
         domains=_domains(reader, table.get("organisation")),
         people=_people(reader, table.get("people")),
+        rotas=read_rotas(reader, table.get("rotas")),
         agents=_agents(reader, table.get("agents")),
         declared=_declared(reader, table.get("actions")),
         rules=_rules(reader, table.get("rules"), ladder, lines),
@@ -197,6 +201,7 @@ def _people(reader: Reader, node: Node | None) -> tuple[Person, ...]:
     if node.is_map and not entries:
         reader.complaints.add(node.line, "people is empty, so nobody could decide; name somebody or remove the key")
     users: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for name, each in entries.items():
         if ":" in name:
             reader.complaints.add(each.line, f"the name {quoted(name)} contains a colon; use a plain name")
@@ -211,6 +216,9 @@ def _people(reader: Reader, node: Node | None) -> tuple[Person, ...]:
                 reader.complaints.add(each.line, text)
             users[user] = name
         email = reader.text(table["email"], f"{name}'s email", 320) if "email" in table else None
+        if email and (other := addresses.setdefault(email.casefold(), name)) != name:
+            text = f"{quoted(email)} is the address of both {other} and {name}; each belongs to one person"
+            reader.complaints.add(each.line, text)
         people.append(Person(name, **lists, email=email or ""))
     return tuple(people)
 

@@ -26,6 +26,14 @@ def ended(credential: Credential, by: str, now: datetime) -> Change:
     return _change(moved, "identity.ended", by, now)
 
 
+def followed(old: Credential, new: Credential, now: datetime, until: datetime) -> Change:
+    """The change after which `new` stands in the place of `old`, which calls already on their way may still show."""
+    ends = until if old.expires_at is None else min(until, old.expires_at)
+    moved = replace(old, expires_at=ends)
+    gone = changed(moved, old.holder, now, followed=True)
+    return Change(credentials=(*gone.credentials, new), entries=gone.entries)
+
+
 def noted(credential: Credential, **about: Json) -> Change:
     """The change that remembers something about it that nobody needs to audit."""
     moved = replace(credential, version=credential.version + 1, about={**credential.about, **about})

@@ -311,8 +311,7 @@ class ProxiedRun(HeldRun):
 
     async def count_day(self) -> None:
         """What the agent's other runs cost today is known, where policy looks at that."""
-        if self._office.counts_days():
-            self._spent_elsewhere = await self._spent_today()
+        await self._count_the_day()
 
     async def read_once(self) -> None:
         """A call that simply runs is a step too."""

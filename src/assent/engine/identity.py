@@ -6,6 +6,8 @@ makes one of the other.
 
 import hashlib
 import secrets
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -17,7 +19,7 @@ from assent.core.authority import EVERYTHING, Principal, principal_named
 from assent.core.change import Change
 from assent.core.credential import Credential, CredentialKind
 from assent.core.policy import Policy
-from assent.core.proving import changed, ended, given, noted
+from assent.core.proving import changed, ended, followed, given, noted
 from assent.engine.threads import in_thread
 from assent.errors import InvalidDecision, NotAllowed, NotFound, StaleRequest
 from assent.ports import Store
@@ -26,11 +28,17 @@ LINK_LIFE = timedelta(minutes=10)
 SESSION_LIFE = timedelta(days=14)
 ROTATE_AFTER = timedelta(hours=12)
 """A cookie that was stolen is of use for so long at most while its owner goes on working."""
+GRACE = timedelta(minutes=1)
+"""For so long the cookie before still works: for calls that were on their way when it was renewed."""
 PROOF_LIFE = timedelta(minutes=10)
 """For so long after somebody proved who they are they may decide what is critical."""
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 1_000
 _FREE_TRIES = 5
 _LONGEST_WAIT = timedelta(minutes=15)
+_WRONG = (
+    "this name and password do not belong together; after five wrong ones every try has to wait, 15 minutes at most"
+)
+"""The same for whatever is wrong, so that nobody learns which names there are."""
 
 TOKEN_MARK = "aat_"  # noqa: S105  how an agent's token begins
 SESSION_MARK = "aps_"
@@ -52,6 +60,11 @@ class Session:
     def workspace(self) -> str:
         return self.credential.workspace
 
+    @property
+    def family(self) -> str:
+        """What stays the same when its secret is renewed."""
+        return str(self.credential.about.get("family") or self.credential.id)
+
 
 def person_in(policy: Policy, name: str) -> Principal | None:
     """The person of this name: as the policy has them, or the only one there is where it names nobody."""
@@ -62,7 +75,13 @@ def person_in(policy: Policy, name: str) -> Principal | None:
 
 def workspace_of(secret: str) -> str:
     """The workspace that a token, a cookie or a link is for, as it says itself."""
-    return secret.partition(".")[2]
+    name = secret.partition(".")[2]
+    return name if is_workspace(name) else ""
+
+
+def is_workspace(name: str) -> bool:
+    """A workspace may be called that."""
+    return 0 < len(name) <= 200 and all(char.isalnum() or char in "-_." for char in name)
 
 
 class Identities:
@@ -110,8 +129,8 @@ class Identities:
         """The live link that this is. Looking at it does not use it up."""
         return await self._live(CredentialKind.LINK, secret) if secret.startswith(LINK_MARK) else None
 
-    async def enter(self, secret: str) -> str:
-        """A session for the person of this link, which is used up."""
+    async def use_link(self, secret: str) -> str:
+        """Whose link it was; it is used up."""
         link = await self.link_for(secret)
         if link is None:
             raise NotAllowed("this link was used already, or is too old; ask for another one", principal="")
@@ -119,10 +138,10 @@ class Identities:
             await self._put(ended(link, link.holder, await self._store.now()))
         except StaleRequest:
             raise NotAllowed("this link was used a moment ago; ask for another one", principal="") from None
-        return await self.begin_session(link.holder, "link")
+        return link.holder
 
     async def set_password(self, by: Principal, person: str, password: str) -> None:
-        """The person logs in with this password; whoever was logged in as them no longer is."""
+        """The person logs in with this password; whoever was logged in as them, or had a link for it, no longer is."""
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
             raise InvalidDecision(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")
         proof = await in_thread(_hasher().hash, password)
@@ -136,38 +155,51 @@ class Identities:
         else:
             await self._put(changed(replace(found, proof=proof, ended_at=None), by.name, now, failures=0))
         await self.end_sessions(by, person)
+        await self._end_all(CredentialKind.LINK, by, person, lambda _: True)
 
     async def has_password(self, person: str) -> bool:
         """The person has one."""
-        found = await self._store.credential(self._workspace, CredentialKind.ACCOUNT, person)
-        return found is not None and bool(found.proof)
+        return await self._account(person) is not None
 
     async def check_password(self, person: str, password: str) -> None:
         """It is theirs, or the error says nothing about why not. Wrong ones make the next try wait."""
-        account = await self._store.credential(self._workspace, CredentialKind.ACCOUNT, person)
-        now = await self._store.now()
-        if account is not None and (wait := _wait(account, now)) > timedelta(0):
-            seconds = int(wait.total_seconds()) + 1
-            raise NotAllowed(f"too many wrong passwords; try again in {seconds} s", principal=person)
-        proof = account.proof if account is not None and account.proof else _nobodys_proof()
+        account = await self._tried(person)
+        proof = account.proof if account is not None else _nobodys_proof()
         right = await in_thread(_matches, proof, password[: LONGEST_PASSWORD + 1])
-        if account is None or not account.proof or not right:
-            if account is not None:
-                await self._failed(account, now)
-            raise NotAllowed("this name and password do not belong together", principal=person)
-        if account.about.get("failures"):
-            await self._quietly(noted(account, failures=0))
+        if account is None or not right:
+            raise NotAllowed(_WRONG, principal=person)
+        await self._quietly(noted(account, failures=0))
 
-    async def log_in(self, person: str, password: str) -> str:
-        """A session for who knows the password."""
-        await self.check_password(person, password)
-        return await self.begin_session(person, "password")
+    async def _tried(self, person: str) -> Credential | None:
+        """The account, if somebody may try its password now.
 
-    async def begin_session(self, person: str, how: str, **about: str) -> str:
+        The try is counted before it is made: a hundred at once are a hundred tries.
+        """
+        for _ in range(_FREE_TRIES):
+            account = await self._account(person)
+            now = await self._store.now()
+            if account is None or _wait(account, now) > timedelta(0):
+                return None
+            before = account.about.get("failures")
+            failures = (before if isinstance(before, int) else 0) + 1
+            with suppress(StaleRequest):
+                return await self._put(noted(account, failures=failures, failed=now.isoformat()))
+        return None
+
+    async def _account(self, person: str) -> Credential | None:
+        """The account of somebody who has a password."""
+        if not person.isprintable() or len(person) > 200:
+            return None
+        found = await self._store.credential(self._workspace, CredentialKind.ACCOUNT, person)
+        return found if found is not None and found.proof else None
+
+    async def begin_session(self, person: str, how: str) -> str:
         """The secret of a new session of somebody who has just proved who they are."""
         secret = self._secret(SESSION_MARK)
-        proved = (await self._store.now()).isoformat()
-        await self._give(CredentialKind.SESSION, secret, person, person, SESSION_LIFE, proved=proved, how=how, **about)
+        proved, family = (await self._store.now()).isoformat(), secrets.token_hex(16)
+        await self._give(
+            CredentialKind.SESSION, secret, person, person, SESSION_LIFE, proved=proved, how=how, family=family
+        )
         return secret
 
     async def has_session(self, secret: str) -> bool:
@@ -176,55 +208,58 @@ class Identities:
 
     async def session(self, secret: str, policy: Policy) -> Session | None:
         """The live session that this is, of a person whom the policy still knows."""
-        if not secret.startswith(SESSION_MARK):
-            return None
-        found = await self._live(CredentialKind.SESSION, secret)
+        found = await self._live(CredentialKind.SESSION, secret) if secret.startswith(SESSION_MARK) else None
         person = person_in(policy, found.holder) if found is not None else None
         if found is None or person is None:
             return None
         proved = datetime.fromisoformat(str(found.about["proved"]))
         return Session(found, person, proved, str(found.about.get("how", "")))
 
-    async def rotated(self, session: Session) -> str | None:
-        """Another secret for the same session, if it has had this one for long enough."""
+    async def rotated(self, session: Session) -> tuple[Session, str] | None:
+        """The same session with another secret, if it has had this one for long enough."""
         now = await self._store.now()
-        if now - session.credential.made_at < ROTATE_AFTER:
+        if session.credential.about.get("followed") or now - session.credential.made_at < ROTATE_AFTER:
             return None
         return await self._renewed(session, session.how, session.proved_at)
 
-    async def proved_again(self, session: Session, how: str) -> str | None:
-        """Another secret for the session of somebody who has proved once more who they are."""
+    async def proved_again(self, session: Session, how: str) -> tuple[Session, str] | None:
+        """The session, with another secret, of somebody who has proved once more who they are."""
         return await self._renewed(session, how, await self._store.now())
 
-    async def _renewed(self, session: Session, how: str, proved_at: datetime) -> str | None:
-        """A new session in the place of this one; nothing where that has ended meanwhile."""
+    async def _renewed(self, session: Session, how: str, proved_at: datetime) -> tuple[Session, str] | None:
+        """Another secret in the place of this one; nothing where somebody else has renewed or ended it meanwhile."""
         old, now = session.credential, await self._store.now()
-        secret = self._secret(SESSION_MARK)
-        about = {**old.about, "proved": proved_at.astimezone(UTC).isoformat(), "how": how}
+        secret, proved_at = self._secret(SESSION_MARK), proved_at.astimezone(UTC)
+        about = {**old.about, "proved": proved_at.isoformat(), "how": how, "followed": False}
         new = Credential(
             self._workspace, CredentialKind.SESSION, _hash(secret), old.holder, now, old.holder,
             expires_at=old.expires_at, about=about,
         )  # fmt: skip
-        gone, come = ended(old, old.holder, now), given(new, old.holder)
-        both = Change(credentials=gone.credentials + come.credentials, entries=gone.entries + come.entries)
         try:
-            await self._put(both)
+            await self._put(followed(old, new, now, now + GRACE))
         except StaleRequest:
             return None
-        return secret
+        return replace(session, credential=new, proved_at=proved_at, how=how), secret
 
     async def log_out(self, session: Session) -> None:
-        """The session has ended."""
-        await self._quietly(ended(session.credential, session.principal.name, await self._store.now()))
+        """The session has ended, and so has what it was before it was renewed."""
+        by = session.principal
+        await self._end_all(
+            CredentialKind.SESSION, by, by.name, lambda each: each.about.get("family") == session.family
+        )
+        await self._quietly(ended(session.credential, by.name, await self._store.now()))
 
     async def end_sessions(self, by: Principal, person: str) -> None:
         """Whoever is logged in as this person no longer is."""
+        await self._end_all(CredentialKind.SESSION, by, person, lambda _: True)
+
+    async def _end_all(
+        self, kind: CredentialKind, by: Principal, person: str, which: Callable[[Credential], bool]
+    ) -> None:
         now, after = await self._store.now(), ""
-        while page := await self._store.credentials(
-            self._workspace, CredentialKind.SESSION, holder=person, after=after
-        ):
+        while page := await self._store.credentials(self._workspace, kind, holder=person, after=after):
             for each in page:
-                if each.ended_at is None:
+                if each.is_live(now) and which(each):
                     await self._quietly(ended(each, by.name, now))
             after = page[-1].id
 
@@ -244,11 +279,6 @@ class Identities:
     async def _live(self, kind: CredentialKind, secret: str) -> Credential | None:
         found = await self._store.credential(self._workspace, kind, _hash(secret))
         return found if found is not None and found.is_live(await self._store.now()) else None
-
-    async def _failed(self, account: Credential, now: datetime) -> None:
-        before = account.about.get("failures")
-        failures = (before if isinstance(before, int) else 0) + 1
-        await self._quietly(noted(account, failures=failures, failed=now.isoformat()))
 
     async def _put(self, change: Change) -> Credential:
         await self._store.transact(self._workspace, None, lambda _: change)

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import referencing.exceptions
 from jsonschema import Draft202012Validator
@@ -82,12 +82,15 @@ class Inbox:
     async def seen(self, by: Principal, request_id: str) -> None:
         """A surface showed it to somebody who may decide it; a soft window has begun."""
         request = await self._request(request_id)
-        if request.state is State.PENDING and request.seen_at is None and self._why_not(by, request) is None:
+        if request.state is State.PENDING and request.seen_at is None and self.may_decide(by, request) is None:
             await self._moved(request_id, lambda current, now: _if_pending(current, Seen(by.name), now))
 
     def may_decide(self, by: Principal | None, request: Request) -> str | None:
-        """Why this person may not decide this request, or nothing."""
-        return self._why_not(by, request)
+        """Why this person may not decide this request, or nothing.
+
+        For whoever looks: who is on duty is read off this machine's clock. A decision goes by the database's.
+        """
+        return self._why_not(by, request, datetime.now(UTC))
 
     async def approve(self, by: Principal, request_id: str, *, note: str = "", **shown: str) -> Request:
         """Approved by this person, on what they saw; runs once enough people have."""
@@ -111,7 +114,9 @@ class Inbox:
     async def choose(self, by: Principal, request_id: str, option: int, *, note: str = "", **shown: str) -> Request:
         """The option with this number (from 0) is taken; its exact bytes are judged anew."""
         note = without_secrets(note)
-        return await self._decide(by, request_id, lambda request: self._choice(request, option, note), shown)
+        return await self._decide(
+            by, request_id, lambda request: Choose(option, self.chosen(request, option), note), shown
+        )
 
     async def answer(self, by: Principal, request_id: str, value: Json, *, note: str = "", **shown: str) -> Request:
         """The question is answered."""
@@ -142,15 +147,16 @@ class Inbox:
         _fits(plain, before.action.schema, "arguments", request.sealed)
         return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
 
-    def _choice(self, request: Request, option: int, note: str) -> Choose:
+    def chosen(self, request: Request, option: int) -> Candidate | None:
+        """What would run if the option with this number (from 0) were taken, judged again; nothing may be one too."""
         if not 0 <= option < len(request.ask.options):
             there = f"there are {len(request.ask.options)}" if request.ask.options else "it offers none"
             raise InvalidDecision(f"request {request.code} has no option {option + 1}; {there}")
         chosen = request.ask.options[option]
         if chosen.candidate is None:
-            return Choose(option, None, note)
+            return None
         judged = self._judged(request, chosen.candidate, "")
-        return Choose(option, replace(judged, says=chosen.candidate.says), note)
+        return replace(judged, says=chosen.candidate.says)
 
     def _judged(self, request: Request, candidate: Candidate, template: str) -> Candidate:
         ask, action = request.ask, candidate.action
@@ -182,11 +188,11 @@ class Inbox:
         def step(request: Request, now: datetime) -> Change | None:
             if request.state is State.PENDING:
                 _as_read(request, shown.get("seen_version", ""))
-                self._allow(by, request)
+                self._allow(by, request, now)
                 decision: Decision = say(request)
             else:
                 decision = Approve()
-            counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision)
+            counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
             event = Decided(
                 decision,
                 by.name,
@@ -234,30 +240,31 @@ class Inbox:
         known = principal_named(policy, by.name) if policy.people else by
         return known.roles if known is not None else ()
 
-    def _counts(self, by: Principal, request: Request, decision: Modify | Choose) -> bool:
+    def _counts(self, by: Principal, request: Request, decision: Modify | Choose, now: datetime) -> bool:
         """The person may also decide what the change makes of it."""
         if decision.instead is None:
             return True
         policy, reviewers = self._judgement.policy, decision.instead.verdict.reviewers
-        return may_decide(policy, by, reviewers, request.ask.agent, request.ask.asked_by) is None
+        return may_decide(policy, by, reviewers, request.ask.agent, request.ask.asked_by, now=now) is None
 
     async def _person(self, by: Principal, request_id: str, event: Event) -> Request:
         def step(request: Request, now: datetime) -> Change | None:
-            self._allow(by, request, voted=False)
+            self._allow(by, request, now, voted=False)
             return advance(request, event, now)
 
         return await self._moved(request_id, step)
 
-    def _allow(self, by: Principal, request: Request, *, voted: bool = True) -> None:
-        reason = self._why_not(by, request, voted=voted)
+    def _allow(self, by: Principal, request: Request, now: datetime, *, voted: bool = True) -> None:
+        reason = self._why_not(by, request, now, voted=voted)
         if reason is not None:
             raise NotAllowed(f"{by.name} may not decide request {request.code}: {reason}", principal=by.name)
 
-    def _why_not(self, by: Principal | None, request: Request, *, voted: bool = True) -> str | None:
+    def _why_not(self, by: Principal | None, request: Request, now: datetime, *, voted: bool = True) -> str | None:
         verdict = request.candidate.verdict
         reviewers = (*verdict.reviewers, *request.told) if verdict.reviewers else ()
         already = tuple(vote.by for vote in request.votes) if voted else ()
-        return may_decide(self._judgement.policy, by, reviewers, request.ask.agent, request.ask.asked_by, already)
+        ask = request.ask
+        return may_decide(self._judgement.policy, by, reviewers, ask.agent, ask.asked_by, already, now)
 
     async def _moved(self, request_id: str, move: Callable[[Request, datetime], Change | None]) -> Request:
         def step(view: View) -> Change | None:

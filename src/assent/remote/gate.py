@@ -135,11 +135,11 @@ class FarGate(Gate):
                 if paused.code or (until is not None and loop.time() >= until):
                     raise
 
-    def host(self, name: str, *, capacity: int = 10) -> Any:  # noqa: ARG002
+    def host(self, name: str, *, capacity: int = 10) -> Any:
         """Not here: parked runs are gone on with by entering them again with their key."""
         raise GuardError("hosts need a local gate; behind a server, enter a parked run again with its key")
 
-    def worker(self, *, capacity: int = 10) -> Worker:  # noqa: ARG002
+    def worker(self, *, capacity: int = 10) -> Worker:
         """Not here: the server looks after time."""
         raise GuardError("a worker needs a local gate; behind a server, the server looks after deadlines")
 

@@ -56,9 +56,9 @@ class FarRun(ActiveRun):
         self,
         event: Callable[[int], RunEvent],
         *,
-        ends: bool = False,  # noqa: ARG002  the server knows which event ends a run
+        ends: bool = False,
         snapshot: str | None = None,
-        awaiting: tuple[str, ...] = (),  # noqa: ARG002
+        awaiting: tuple[str, ...] = (),
     ) -> None:
         path, held = f"/runs/{self.id}", {"fence": self._fence}
         match event(self._fence):

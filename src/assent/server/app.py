@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from assent.errors import AssentError
 from assent.server import problems
 from assent.server.api import router as api
+from assent.server.cookies import Cookies
 from assent.server.described import described
 from assent.server.pages import router as pages
 from assent.server.pages.frame import error_page
@@ -26,8 +27,11 @@ log = logging.getLogger("assent.server")
 HERE = Path(__file__).parent
 
 
-def create_app(premises: Premises, *, hosts: Collection[str] = ()) -> FastAPI:
-    """The application on these premises. `hosts` are the names it goes by; others are turned away."""
+def create_app(premises: Premises, *, hosts: Collection[str] = (), public: str = "") -> FastAPI:
+    """The application on these premises. `hosts` are the names it goes by; others are turned away.
+
+    `public` is how people reach it: where that is https, cookies are for https whatever the proxy says.
+    """
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -57,7 +61,8 @@ def create_app(premises: Premises, *, hosts: Collection[str] = ()) -> FastAPI:
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     app.add_middleware(Repeats)
-    app.add_middleware(Wire, hosts=hosts, meters=meters)
+    app.add_middleware(Cookies)
+    app.add_middleware(Wire, hosts=hosts, meters=meters, public=public)
     return app
 
 

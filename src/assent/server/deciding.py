@@ -8,6 +8,7 @@ from assent.core.request import Request, State
 from assent.core.verdict import GateKind
 from assent.errors import InvalidDecision
 from assent.server.problems import Problem
+from assent.server.proofs import has_proved, means_of
 from assent.server.visitors import Visitor
 
 
@@ -61,12 +62,27 @@ async def decide(visitor: Visitor, request: Request, said: Said) -> Request:
 
 async def _proved(visitor: Visitor, request: Request, said: Said) -> None:
     """Who lets something critical pass has just proved who they are, where they have anything to prove it with."""
-    if said.word not in ("approve", "modify", "choose") or request.state is not State.PENDING:
+    if request.state is not State.PENDING or not _is_manual(visitor, request, said):
         return
-    if request.candidate.verdict.gate is not GateKind.MANUAL or visitor.session is None:
-        return
-    room = visitor.room
-    if visitor.is_fresh(await room.desk.store.now()):
-        return
-    if visitor.session.how != "link" or await room.identities.has_password(visitor.principal.name):
-        raise Problem(403, "this is critical: prove once more who you are, then decide", {"step_up": "/prove"})
+    now = await visitor.room.desk.store.now()
+    if not has_proved(visitor, now) and await means_of(visitor):
+        raise Problem(
+            403, "this is critical: prove once more who you are, then decide",
+            {"step_up": "/prove", "back": f"/r/{request.code}"},
+        )  # fmt: skip
+
+
+def _is_manual(visitor: Visitor, request: Request, said: Said) -> bool:
+    """What was asked for, or what is to run instead, is for a person who confirms it by hand."""
+    inbox = visitor.room.desk.inbox
+    match said.word:
+        case "approve":
+            instead = None
+        case "modify" if said.args is not None:
+            instead = inbox.changed(request, said.args)
+        case "choose" if said.option is not None:
+            instead = inbox.chosen(request, said.option)
+        case _:
+            return False
+    gates = [each.verdict.gate for each in (request.candidate, instead) if each is not None]
+    return GateKind.MANUAL in gates

@@ -12,11 +12,13 @@ from assent.engine.chronicle import Chronicle
 from assent.engine.gate import Gate
 from assent.engine.identity import Identities
 from assent.engine.oversight import Oversight
+from assent.engine.passkeys import Passkeys
 from assent.errors import AssentError
 from assent.keys import KeyRing
 from assent.ports import Store
 from assent.server.agents import Agents
 from assent.server.events import Events
+from assent.server.sign_on import SignOn, sign_on_for
 from assent.settings import Settings
 
 log = logging.getLogger("assent.server")
@@ -32,6 +34,9 @@ class Room:
     identities: Identities
     oversight: Oversight
     chronicle: Chronicle
+    passkeys: Passkeys
+    sign_on: SignOn | None = None
+    """Where its people log in, if anywhere but here."""
 
     @property
     def name(self) -> str:
@@ -46,9 +51,12 @@ class Premises:
         self.gate = gate
         """Where agents propose; only with one are there answers to them."""
         self.agents = Agents(store, keys, gate)
+        self.sign_on = sign_on_for(settings)
         self.events = Events(store)
         self.hashing = asyncio.Semaphore(2)
         """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
+        self.checking = 0
+        """How many passwords are being checked, or wait to be."""
         self._rooms: dict[str, Room] = {}
         self._opening = asyncio.Lock()
         self._leave: Callable[[], None] | None = None
@@ -81,7 +89,9 @@ class Premises:
 
     async def _opened(self, workspace: str) -> Room:
         desk = await desk_at(replace(self.settings, workspace=workspace), self.store, self.keys)
-        return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle)
+        sign_on = self.sign_on if workspace == self.settings.workspace else None
+        passkeys = Passkeys(self.store, workspace)
+        return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle, passkeys, sign_on)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):

@@ -13,12 +13,11 @@ import uvicorn
 
 from assent.assemble import keys_for
 from assent.assemble import open as open_gate
-from assent.core.authority import Principal, resolve
+from assent.core.authority import Principal, eligible, may_change, resolve
 from assent.engine.gate import os_user
-from assent.engine.identity import Identities
 from assent.errors import SettingsError
 from assent.server.app import create_app
-from assent.server.premises import Premises
+from assent.server.premises import Premises, Room
 from assent.settings import Settings
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -72,12 +71,28 @@ class Standing:
     stop: Callable[[], None]
 
     async def link(self) -> str:
-        """A one-time way in for whoever sits at this machine."""
-        desk = (await self.premises.room(self.premises.settings.workspace)).desk
-        user = os_user()
-        person = resolve(desk.judgement.policy, user) or Principal(user)
-        secret = await Identities(self.premises.store, desk.settings.workspace).link(person, person.name)
-        return f"{self.url}/enter?link={secret}"
+        """A one-time way in for whoever sits at this machine; empty where they are nobody and others can come in.
+
+        Where nobody has a way in yet, it lets in somebody who may change the policy: whoever starts a server on a
+        database can write to it anyway, and no password has to be made up for a first start.
+        """
+        room = await self.premises.room(self.premises.settings.workspace)
+        user, policy = os_user(), room.desk.judgement.policy
+        person = resolve(policy, user)
+        if person is None and not await _has_a_way_in(room):
+            able = [each for each in eligible(policy, ()) if may_change(policy, each) is None]
+            person = able[0] if able else None
+        if person is None:
+            return ""
+        return f"{self.url}/enter?link={await room.identities.link(Principal(user), person.name)}"
+
+
+async def _has_a_way_in(room: Room) -> bool:
+    """Somebody of the policy can come in without a link."""
+    for person in room.desk.judgement.policy.people:
+        if await room.identities.has_password(person.name) or await room.passkeys.of(person.name):
+            return True
+    return room.sign_on is not None
 
 
 @asynccontextmanager
@@ -89,7 +104,7 @@ async def standing(settings: Settings, address: Address, *, works: bool = True) 
     port = int(listening.getsockname()[1])
     address = Address(address.host, port, address.url)
     premises = Premises(settings, gate.store, keys_for(settings), gate)
-    app = create_app(premises, hosts=address.names)
+    app = create_app(premises, hosts=address.names, public=address.public)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE, ws="none",
         proxy_headers=bool(address.url), forwarded_allow_ips="127.0.0.1,::1", server_header=False, date_header=True,

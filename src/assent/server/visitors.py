@@ -6,7 +6,7 @@ header, which no page of others can send.
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from assent.core.authority import Principal, may_change
 from assent.core.credential import Credential
 from assent.engine.identity import PROOF_LIFE, SESSION_MARK, TOKEN_MARK, Identities, Session, workspace_of
 from assent.errors import NotAllowed
+from assent.server.cookies import cookie_name, set_cookie
 from assent.server.premises import Premises, Room
 from assent.server.problems import Problem
 
@@ -34,6 +35,13 @@ class Visitor:
     csrf: str = ""
     surface: str = "api"
 
+    @property
+    def known_session(self) -> Session:
+        """The session, which every person has."""
+        if self.session is None:
+            raise Problem(401, "log in first")
+        return self.session
+
     def is_fresh(self, now: datetime) -> bool:
         """They proved who they are a short while ago."""
         return self.session is not None and now - self.session.proved_at < PROOF_LIFE
@@ -45,18 +53,24 @@ def premises_of(request: Request) -> Premises:
     return found
 
 
-def cookie_name(request: Request) -> str:
-    """A cookie that only https may carry is bound to this very host; on the machine itself there is no https."""
-    return "__Host-assent" if request.url.scheme == "https" else "assent-session"
+def origin_of(request: Request) -> str:
+    """How this server is called by whoever calls; its name was checked before anything else."""
+    return f"{request.url.scheme}://{request.headers.get('host', '')}"
 
 
-def csrf_for(secret: str) -> str:
-    """What a page of ours sends with every change: nobody who does not know the cookie can make it."""
-    return hashlib.sha256(b"assent-csrf:" + secret.encode()).hexdigest()[:40]
+def is_from_elsewhere(request: Request) -> bool:
+    """A page of others made the browser send this, by the browser's word."""
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    return (origin is not None and origin != origin_of(request)) or site not in (None, "same-origin", "none")
+
+
+def csrf_for(session: Session) -> str:
+    """What a page of ours sends with every change. Pages that are open stay good when the cookie is renewed."""
+    return hashlib.sha256(b"assent-csrf:" + session.family.encode()).hexdigest()[:40]
 
 
 async def anybody(request: Request) -> Visitor | None:
-    """Who calls, or nobody. A wrong proof is nobody; two different ones are refused."""
+    """Who calls, or nobody. A wrong proof is nobody; where there is a header the cookie does not count."""
     header = request.headers.get("authorization", "")
     scheme, _, bearer = header.partition(" ")
     if header and scheme.lower() != "bearer":
@@ -86,7 +100,7 @@ async def _by_secret(request: Request, secret: str, surface: str) -> Visitor | N
     session = await identities.session(secret, room.desk.judgement.policy)
     if session is None:
         return None
-    return Visitor(session.principal, room, session=session, csrf=csrf_for(secret), surface=surface)
+    return Visitor(session.principal, room, session=session, csrf=csrf_for(session), surface=surface)
 
 
 async def somebody(request: Request) -> Visitor:
@@ -108,6 +122,7 @@ async def person(request: Request) -> Visitor:
         raise Problem(403, "agents never decide and see only what they asked for; this is for people")
     if found.surface == "web" and request.method not in SAFE_METHODS:
         await _from_our_page(request, found)
+        return await _rotated(request, found)
     return found
 
 
@@ -134,9 +149,7 @@ def operates(visitor: Visitor) -> None:
 
 
 async def _from_our_page(request: Request, visitor: Visitor) -> None:
-    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    ours = f"{request.url.scheme}://{request.headers.get('host', '')}"
-    if (origin is not None and origin != ours) or (site is not None and site not in ("same-origin", "none")):
+    if is_from_elsewhere(request):
         raise Problem(403, "this came from another page; open Assent itself and decide there")
     sent = request.headers.get(CSRF_HEADER, "")
     if not sent and request.headers.get("content-type", "").startswith(
@@ -145,6 +158,15 @@ async def _from_our_page(request: Request, visitor: Visitor) -> None:
         sent = str((await request.form()).get(CSRF_FIELD, ""))
     if not hmac.compare_digest(sent.encode(), visitor.csrf.encode()):
         raise Problem(403, "this page is too old; load it again and decide there")
+
+
+async def _rotated(request: Request, visitor: Visitor) -> Visitor:
+    """The same visitor; where the cookie is old, the answer carries another."""
+    renewed = await visitor.room.identities.rotated(visitor.known_session)
+    if renewed is None:
+        return visitor
+    set_cookie(request, renewed[1])
+    return replace(visitor, session=renewed[0])
 
 
 Anybody = Annotated[Visitor | None, Depends(anybody)]

@@ -5,6 +5,7 @@ import logging
 import secrets
 import time
 from collections.abc import Collection
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers, MutableHeaders
@@ -58,14 +59,17 @@ class Meters:
 class Wire:
     """An ASGI layer around the application."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str], meters: Meters) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str], meters: Meters, public: str = "") -> None:
         self._app, self._hosts, self._meters = app, frozenset(hosts), meters
+        self._https = urlsplit(public).netloc.lower() if public.startswith("https://") else ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         headers, began, name = Headers(scope=scope), time.perf_counter(), secrets.token_hex(6)
         told = {"status": 0}
+        if self._https and headers.get("host", "").lower() == self._https:
+            scope["scheme"] = "https"
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":

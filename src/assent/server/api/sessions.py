@@ -3,7 +3,8 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from assent.engine.identity import Identities, workspace_of
+from assent.engine.identity import Identities, is_workspace, workspace_of
+from assent.server.entering import a_turn, begun
 from assent.server.problems import Problem
 from assent.server.repeats import shown_once
 from assent.server.visitors import Person, premises_of
@@ -36,13 +37,14 @@ async def begin(request: Request, proof: Proof) -> Began:
     premises = premises_of(request)
     if proof.link:
         workspace = workspace_of(proof.link)
-        return Began(session=await Identities(premises.store, workspace).enter(proof.link), workspace=workspace)
+        name = await Identities(premises.store, workspace).use_link(proof.link)
+        return Began(session=await begun(premises, workspace, name, "link"), workspace=workspace)
     if not proof.name or not proof.password:
         raise Problem(422, "send a one-time link, or a name and a password")
-    workspace = proof.workspace or premises.settings.workspace
-    async with premises.hashing:
-        secret = await Identities(premises.store, workspace).log_in(proof.name, proof.password)
-    return Began(session=secret, workspace=workspace)
+    workspace = proof.workspace if is_workspace(proof.workspace) else premises.settings.workspace
+    async with a_turn(premises):
+        await Identities(premises.store, workspace).check_password(proof.name, proof.password)
+    return Began(session=await begun(premises, workspace, proof.name, "password"), workspace=workspace)
 
 
 @router.post("/sessions/end", summary="Log out", status_code=204)

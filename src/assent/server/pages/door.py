@@ -5,11 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from assent.engine.identity import SESSION_LIFE, Identities, workspace_of
+from assent.engine.identity import Identities, is_workspace, workspace_of
 from assent.errors import NotAllowed
+from assent.server.cookies import drop_cookie
+from assent.server.entering import a_turn, let_in, proved, same_site
 from assent.server.pages.frame import local_path, page
-from assent.server.problems import Problem
-from assent.server.visitors import Anybody, Person, cookie_name, premises_of
+from assent.server.proofs import means_of, rp_id_of
+from assent.server.visitors import Anybody, Person, Visitor, premises_of
 
 router = APIRouter()
 
@@ -24,11 +26,13 @@ async def entrance(request: Request, link: str = "") -> HTMLResponse:
 
 
 @router.post("/enter")
-async def enter(request: Request, link: Annotated[str, Form(max_length=400)]) -> Response:
+async def enter(request: Request, visitor: Anybody, link: Annotated[str, Form(max_length=400)]) -> Response:
     """The link is used up, and whoever pressed is in."""
-    _same_site(request)
-    secret = await Identities(premises_of(request).store, workspace_of(link)).enter(link)
-    return _let_in(request, secret, "/")
+    same_site(request)
+    workspace = workspace_of(link)
+    name = await Identities(premises_of(request).store, workspace).use_link(link)
+    await let_in(request, visitor, workspace, name, "link")
+    return RedirectResponse("/", 303)
 
 
 @router.get("/login")
@@ -36,35 +40,35 @@ async def login_page(request: Request, visitor: Anybody, next: str = "/") -> Res
     """Name and password; or how to get a link."""
     if visitor is not None and visitor.principal.kind == "person":
         return RedirectResponse(local_path(next), 303)
-    return await page(request, "login", None, next=local_path(next), name="", complaint="")
+    return await _login(request, local_path(next))
 
 
 @router.post("/login")
 async def login(
     request: Request,
+    visitor: Anybody,
     name: Annotated[str, Form(max_length=200)],
     password: Annotated[str, Form(max_length=1_000)],
     next: Annotated[str, Form(max_length=2_000)] = "/",
     workspace: Annotated[str, Form(max_length=200)] = "",
 ) -> Response:
     """In, with a name and a password."""
-    _same_site(request)
-    premises = premises_of(request)
-    identities = Identities(premises.store, workspace or premises.settings.workspace)
+    same_site(request)
+    premises, name, path = premises_of(request), name.strip(), local_path(next)
+    workspace = workspace if is_workspace(workspace) else premises.settings.workspace
     try:
-        async with premises.hashing:
-            secret = await identities.log_in(name.strip(), password)
+        async with a_turn(premises):
+            await Identities(premises.store, workspace).check_password(name, password)
+        await let_in(request, visitor, workspace, name, "password")
     except NotAllowed as problem:
-        return await page(
-            request, "login", None, status=403, next=local_path(next), name=name.strip(), complaint=str(problem)
-        )
-    return _let_in(request, secret, local_path(next))
+        return await _login(request, path, 403, name=name, complaint=str(problem))
+    return RedirectResponse(path, 303)
 
 
 @router.get("/prove")
 async def prove_page(request: Request, visitor: Person, next: str = "/") -> HTMLResponse:
-    """Once more the password, before something critical."""
-    return await page(request, "prove", visitor, next=local_path(next), complaint="")
+    """Once more a password, a passkey or the provider, before something critical."""
+    return await _prove(request, visitor, local_path(next))
 
 
 @router.post("/prove")
@@ -75,44 +79,41 @@ async def prove(
     next: Annotated[str, Form(max_length=2_000)] = "/",
 ) -> Response:
     """The person has proved once more who they are."""
-    premises, session = premises_of(request), visitor.session
-    assert session is not None  # noqa: S101  a person at a page has one
     try:
-        async with premises.hashing:
+        async with a_turn(premises_of(request)):
             await visitor.room.identities.check_password(visitor.principal.name, password)
     except NotAllowed as problem:
-        return await page(request, "prove", visitor, status=403, next=local_path(next), complaint=str(problem))
-    secret = await visitor.room.identities.proved_again(session, "password")
-    return _let_in(request, secret, local_path(next)) if secret else RedirectResponse("/login", 303)
+        return await _prove(request, visitor, local_path(next), 403, complaint=str(problem))
+    return await proved(request, visitor, "password", local_path(next))
 
 
 @router.post("/logout")
 async def logout(request: Request, visitor: Person) -> Response:
     """Out."""
-    if visitor.session is not None:
-        await visitor.room.identities.log_out(visitor.session)
-    answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="lax")
-    return answer
+    await visitor.room.identities.log_out(visitor.known_session)
+    drop_cookie(request)
+    return RedirectResponse("/login", 303)
 
 
-def _let_in(request: Request, secret: str, path: str) -> Response:
-    answer = RedirectResponse(path, 303)
-    answer.set_cookie(
-        cookie_name(request),
-        secret,
-        max_age=int(SESSION_LIFE.total_seconds()),
-        path="/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="lax",
+async def _login(
+    request: Request, path: str, status: int = 200, *, name: str = "", complaint: str = ""
+) -> HTMLResponse:
+    sign_on = premises_of(request).sign_on
+    provider = sign_on.name if sign_on is not None else ""
+    passkeys = bool(rp_id_of(request))
+    return await page(
+        request, "login", None, status=status,
+        next=path, name=name, complaint=complaint, provider=provider, passkeys=passkeys,
+    )  # fmt: skip
+
+
+async def _prove(
+    request: Request, visitor: Visitor, path: str, status: int = 200, *, complaint: str = ""
+) -> HTMLResponse:
+    means, sign_on = await means_of(visitor), visitor.room.sign_on
+    provider = sign_on.name if sign_on is not None else ""
+    if "passkey" in means and not rp_id_of(request):
+        means = tuple(each for each in means if each != "passkey")
+    return await page(
+        request, "prove", visitor, status=status, next=path, complaint=complaint, means=means, provider=provider
     )
-    return answer
-
-
-def _same_site(request: Request) -> None:
-    """Nobody is logged in by a page of others: they would then work under a name that is not theirs."""
-    origin = request.headers.get("origin")
-    ours = f"{request.url.scheme}://{request.headers.get('host', '')}"
-    if origin is not None and origin != ours:
-        raise Problem(403, "this came from another page; open Assent itself and log in there")

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -70,9 +70,8 @@ async def person_or_door(request: Request) -> Visitor | Response:
 
 def local_path(path: str) -> str:
     """`path` if it leads somewhere here, else the front page: no link of ours leads away."""
-    parts = urlsplit(path)
-    inside = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc
-    return path if inside and "\\" not in path and path.isprintable() else "/"
+    inside = path.startswith("/") and not path.startswith("//") and "\\" not in path
+    return path if inside and path.isprintable() else "/"
 
 
 async def error_page(request: Request, problem: Exception) -> Response:
@@ -93,6 +92,7 @@ async def error_page(request: Request, problem: Exception) -> Response:
     return await page(
         request, "problem", visitor, status=what.status,
         title=what.title, detail=problems.detail_of(problem), code=code, step_up=more.get("step_up", ""),
+        back=more.get("back", "/"),
     )  # fmt: skip
 
 

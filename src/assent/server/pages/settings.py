@@ -10,7 +10,9 @@ from assent.core.authority import may_change
 from assent.core.credential import CredentialKind
 from assent.core.text import span
 from assent.errors import InvalidDecision, NotAllowed
+from assent.server.entering import a_turn
 from assent.server.pages.frame import page, person_or_door
+from assent.server.proofs import check_fresh
 from assent.server.visitors import Operator, Person, Visitor, premises_of
 
 router = APIRouter()
@@ -79,9 +81,12 @@ async def password(request: Request, visitor: Person, new: Secret, again: Secret
     if new != again:
         return await _settings(request, visitor, complaint="the two new passwords differ", status=422)
     identities, name = visitor.room.identities, visitor.principal.name
+    known = await identities.has_password(name)
+    if not known:
+        await check_fresh(visitor)
     try:
-        async with premises_of(request).hashing:
-            if await identities.has_password(name):
+        async with a_turn(premises_of(request)):
+            if known:
                 await identities.check_password(name, old)
             await identities.set_password(visitor.principal, name, new)
     except (InvalidDecision, NotAllowed) as problem:

@@ -12,7 +12,7 @@ CREATE TABLE credentials (
 );
 
 CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
-CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'reply');
+CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'challenge', 'reply');
 
 CREATE TRIGGER credentials_agent_keeps_out BEFORE INSERT OR UPDATE ON credentials FOR EACH ROW
     EXECUTE FUNCTION assent_agent_keeps_out();

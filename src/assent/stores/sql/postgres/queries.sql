@@ -346,7 +346,7 @@ SELECT body, id FROM credentials WHERE workspace = %(workspace)s AND kind = %(ki
 ORDER BY id LIMIT %(limit)s;
 
 -- name: forget_credentials
-DELETE FROM credentials WHERE workspace = %(workspace)s AND kind IN ('session', 'link', 'reply')
+DELETE FROM credentials WHERE workspace = %(workspace)s AND kind IN ('session', 'link', 'challenge', 'reply')
     AND expires_at < %(before)s;
 
 -- name: similar

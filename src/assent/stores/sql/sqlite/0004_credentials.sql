@@ -11,7 +11,7 @@ CREATE TABLE credentials (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
-CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'reply');
+CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'challenge', 'reply');
 
 -- What people decided before, for the same agent and action.
 CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');

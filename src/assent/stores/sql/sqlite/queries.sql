@@ -342,7 +342,7 @@ SELECT body, id FROM credentials WHERE workspace = :workspace AND kind = :kind A
 ORDER BY id LIMIT :limit;
 
 -- name: forget_credentials
-DELETE FROM credentials WHERE workspace = :workspace AND kind IN ('session', 'link', 'reply')
+DELETE FROM credentials WHERE workspace = :workspace AND kind IN ('session', 'link', 'challenge', 'reply')
     AND expires_at < :before;
 
 -- name: similar
