@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-import webbrowser
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -54,6 +53,7 @@ def serve(
 
 
 async def _serve(settings: Settings, address: "Address", *, browser: bool, work: bool) -> None:
+    from assent.server.desktop import show
     from assent.server.serving import standing
 
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -65,7 +65,7 @@ async def _serve(settings: Settings, address: "Address", *, browser: bool, work:
         tell(f"your way in, once and for ten minutes: {link}")
         tell("agents connect with a token: assent token give AGENT; Ctrl-C ends the server in order")
         if browser and sys.stderr.isatty():
-            await asyncio.to_thread(webbrowser.open, link)
+            show(link)
         await stop.wait()
         tell("no new calls are taken; what was begun ends first")
 
