@@ -167,6 +167,7 @@ class Keys:
 
     def come_in(self, link: str) -> None:
         self.page.goto(link)
+        self.page.wait_for_selector("button:focus")
         self.press("Enter")
         self.page.wait_for_selector("body.inbox")
         self.ready()
@@ -178,8 +179,9 @@ class Keys:
     def waiting_card(self, before: str, demo: Demo) -> str:
         """The digest of the next card that waits; empty once the demo is over."""
         wanted = """(before) => {
-            const card = document.querySelector("#card.pending");
-            if (card && card.dataset.digest !== before && document.querySelector("#decide")) return card.dataset.digest;
+            const card = document.querySelector("#card");
+            if (!card || card.hasAttribute("inert")) return "";
+            if (card.classList.contains("pending")) return card.dataset.digest === before ? "" : card.dataset.digest;
             return document.querySelector("#queue .item:not(.over):not([aria-current])") ? "elsewhere" : "";
         }"""
         end = time.monotonic() + LONG
@@ -190,7 +192,7 @@ class Keys:
                 return str(found)
             if found:  # it came while another card was looked at
                 self.press(".")
-                self.page.wait_for_timeout(100)
+                self.page.wait_for_selector("#queue:not(:has(.over))")
                 self.press("j")
             self.page.wait_for_timeout(100)
         return ""
@@ -224,14 +226,15 @@ def test_the_whole_demo_is_completed_with_the_keyboard(tmp_path: Path, assent_ho
         page.on("pageerror", lambda error: said.append(str(error)))
         keys = Keys(page)
         keys.come_in(demo.link)
-        left = decisions(keys)
+        left, extra = decisions(keys), ("Pay €18.50 back", keys.approve)
         seen = ""
-        while (seen := keys.waiting_card(seen, demo)) and left:
+        while seen := keys.waiting_card(seen, demo):
             title = page.locator("#card h1").inner_text()
-            [(headline, decide), *_] = [each for each in left if title.startswith(each[0])] or [("", None)]
-            assert decide is not None, f"nobody expected {title!r}"
-            left = [each for each in left if each != (headline, decide)]
-            decide()
+            # On a very slow machine the agent asks for the second expense before the leave for it has been given.
+            found = next((each for each in (*left, extra) if title.startswith(each[0])), None)
+            assert found is not None, f"nobody expected {title!r}"
+            left = [each for each in left if each is not found]
+            found[1]()
         assert left == []
         summary = demo.summary()
         browser.close()

@@ -1,6 +1,7 @@
 """The payments agent of the demo: one invoice too large for a click, and two expenses that resemble each other."""
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from assent.demo.process import going, play, step, tell
 
 INVOICES = Path("invoices.json")
 PAID = Path("payments.jsonl")
+BETWEEN = 1.0
+"""Seconds before the next one, whatever the speed: who approves and allows similar gives leave just after approving."""
 
 
 def list_open() -> list[dict[str, Any]]:
@@ -59,6 +62,7 @@ async def work(gate: assent.Gate, given: argparse.Namespace) -> None:
                 call = reimbursing.with_(why="The receipt was handed in and the amount matches it.", confidence=0.97)
             did = await step(call.name, call.acall(**each), str, given.pause)
             paid, left = paid + bool(did), left + (not did)
+            await asyncio.sleep(BETWEEN)
         run.outcome = {"paid": paid, "left": left}
     tell("finished", ran=paid, of=paid + left)
 
