@@ -21,7 +21,7 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python
 ARGS ?=
 
 help:
-	@echo "make demo      see an agent stopped at the gate and a person deciding"
+	@echo "make demo      see agents stopped at the gate, and decide in your browser"
 	@echo "make test      lint, types and every test: exactly what CI runs"
 	@echo "make check     lint and types only"
 	@echo "make bench     measure it here"

@@ -127,9 +127,15 @@ def test_on_postgresql_it_keeps_to_a_workspace_of_its_own_and_removes_its_folder
     assert list(tmp_path.glob("assent-demo-*")) == []
 
 
-def test_without_a_terminal_it_says_how_to_go_on(tmp_path: Path) -> None:
+def test_deciding_at_a_terminal_where_there_is_none_says_how_to_go_on(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*ASSENT, "demo"], env=environment(tmp_path), input="", capture_output=True, text=True, timeout=60, check=False
+        [*ASSENT, "demo", "--terminal"],
+        env=environment(tmp_path),
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 2
     assert "assent demo --script" in done.stdout
@@ -142,7 +148,7 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [*ASSENT, "demo", "--speed", "10"],
+            [*ASSENT, "demo", "--terminal", "--speed", "10"],
             cwd=folder, env=environment(folder) | {"COLUMNS": "100"}, stdin=theirs, stdout=theirs, stderr=theirs,
         )  # fmt: skip
         os.close(theirs)

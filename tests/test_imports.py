@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "assemble": BELOW | {"remote"},
     "testing": BELOW,
     "server": BELOW | {"assemble", "telling", PACKAGE},
-    "demo": BELOW | {"assemble", "telling", PACKAGE},
+    "demo": BELOW | {"assemble", "telling", "server", PACKAGE},
     # `assent demo` and `assent serve` are commands: cli stands on both, and neither on cli.
     "cli": BELOW | {"assemble", "telling", "demo", "server", PACKAGE},
     "__main__": {"cli"},

@@ -64,7 +64,11 @@ def open(
         "workspace": workspace,
         "agent": agent,
     }
-    settings = load(given)
+    return gate_for(load(given), lease=lease)
+
+
+def gate_for(settings: Settings, *, lease: timedelta = LEASE) -> Gate:
+    """A gate with exactly these settings, whatever the environment and the working directory say."""
     portal = Portal()
     store, keys = store_for(settings), keys_for(settings)
     gate = Gate(

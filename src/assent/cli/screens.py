@@ -24,13 +24,15 @@ def inbox(ctx: typer.Context) -> None:
 @app.command()
 def demo(
     ctx: typer.Context,
+    terminal: Annotated[bool, typer.Option("--terminal", help="Decide at this terminal, not in a browser.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open the inbox in a browser; else only print its link.")] = True,
     script: Annotated[bool, typer.Option("--script", help="Without a person: other processes decide.")] = False,
     seed: Annotated[int, typer.Option(help="Another number: other files and, scripted, other decisions.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder.")] = False,
-    speed: Annotated[float | None, typer.Option(help="How fast the agent works; 2 is twice as fast.", min=0.1)] = None,
+    speed: Annotated[float | None, typer.Option(help="How fast agents work; 2 is twice as fast.", min=0.1)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """See an agent stopped at the gate and a person deciding.
+    """See agents stopped at the gate, and decide in your browser what they may do.
 
     Example: assent demo
     """
@@ -38,4 +40,8 @@ def demo(
 
     given = ctx.find_object(Given) or Given()
     database = given.database or ""
-    raise typer.Exit(run(script=script, as_json=as_json, seed=seed, keep=keep, speed=speed, database=database))
+    code = run(
+        script=script, terminal=terminal, opens=browser, as_json=as_json, seed=seed, keep=keep, speed=speed,
+        database=database,
+    )  # fmt: skip
+    raise typer.Exit(code)

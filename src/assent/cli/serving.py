@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-import webbrowser
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -54,6 +53,7 @@ def serve(
 
 
 async def _serve(settings: Settings, address: "Address", *, browser: bool, work: bool) -> None:
+    from assent.server.desktop import show
     from assent.server.serving import standing
 
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -68,7 +68,7 @@ async def _serve(settings: Settings, address: "Address", *, browser: bool, work:
             tell(f"people log in at {server.url}/login; this operating-system user is nobody in the policy")
         tell("agents connect with a token: assent token give AGENT; Ctrl-C ends the server in order")
         if browser and sys.stderr.isatty():
-            await asyncio.to_thread(webbrowser.open, link or server.url)
+            show(link or server.url)
         await stop.wait()
         tell("no new calls are taken; what was begun ends first")
 

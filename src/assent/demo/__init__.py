@@ -1,15 +1,12 @@
-"""The demo: a scripted agent works on real files and mail on this machine, and a person decides what it may do.
+"""The demo: scripted agents work on real files and mail on this machine, and a person decides what they may do.
 
 Everything happens in a temporary folder, with a database and keys of its own.
 """
 
 import asyncio
 import os
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from shlex import quote
 
@@ -19,11 +16,12 @@ from rich.text import Text
 from assent.assemble import Desk, desk, read_policy
 from assent.core.request import State
 from assent.demo.card import WIDEST
+from assent.demo.interrupts import Interrupts
 from assent.demo.people import program, scripted, typed
-from assent.demo.play import Play
+from assent.demo.play import Person, Play
 from assent.demo.stage import Left, Reviewer, Stage
-from assent.demo.summary import summed_up, tell
-from assent.demo.world import GOAL, Postbox, World, build, postbox
+from assent.demo.summary import Played, summed_up, tell
+from assent.demo.world import ASKED, Postbox, World, build, postbox
 from assent.engine.policies import apply_policy
 from assent.errors import AssentError
 
@@ -40,28 +38,40 @@ class Wanted:
     """What was asked for on the command line."""
 
     script: bool
+    terminal: bool
+    opens: bool
     as_json: bool
     seed: int
     keep: bool
     pause: float
     database: str
 
+    @property
+    def in_browser(self) -> bool:
+        return not (self.script or self.terminal)
+
 
 def run(
     *,
     script: bool = False,
+    terminal: bool = False,
+    opens: bool = True,
     as_json: bool = False,
     seed: int = 1,
     keep: bool = False,
     speed: float | None = None,
     database: str = "",
 ) -> int:
-    """The demo was played; its exit code: 0, or 1 if something failed, 2 without a terminal, 130 if interrupted."""
+    """The demo was played; its exit code: 0, or 1 if something failed, 2 if something is missing, 130 if interrupted.
+
+    In a browser, unless `script` lets a scripted person decide or `terminal` the one who sits here; `opens` says
+    whether the browser may be opened.
+    """
     stage = Stage(_console(as_json=as_json))
-    if not script and not (sys.stdin.isatty() and stage.console.is_terminal):
+    if terminal and not script and not (sys.stdin.isatty() and stage.console.is_terminal):
         stage.say(
-            "The demo asks you to decide, and there is no terminal here to ask at. Start it in one, or let a scripted "
-            "person decide: assent demo --script"
+            "This form of the demo asks you to decide at a terminal, and there is none here. Decide in a browser: "
+            "assent demo; or let a scripted person decide: assent demo --script"
         )
         return USAGE
     try:
@@ -70,7 +80,7 @@ def run(
         stage.say("The demo receives real mail and needs aiosmtpd for that: pip install 'assent[demo]'")
         return USAGE
     pause = PAUSE / speed if speed else 0.0 if script else PAUSE
-    wanted = Wanted(script, as_json, seed, keep, pause, database)
+    wanted = Wanted(script, terminal, opens, as_json, seed, keep, pause, database)
     began = time.monotonic()
     world = build(seed, database)
     try:
@@ -94,23 +104,21 @@ def _console(*, as_json: bool) -> Console:
 async def _performed(stage: Stage, world: World, wanted: Wanted, began: float) -> int:
     async with postbox(world) as box:
         place = await _opened(world)
-        play = Play(stage, world, box, place, pause=wanted.pause, began=began)
         interrupts = Interrupts()
         _introduce(stage, world, box, wanted)
-
-        async def open_inbox() -> None:
-            with interrupts.ignored():
-                process = await asyncio.create_subprocess_exec(
-                    *program(), "inbox", cwd=world.folder, env=world.environment()
-                )
-                await process.wait()
-
-        person = scripted(play, world, wanted.seed) if wanted.script else Reviewer(stage, place, open_inbox)
+        told: Played | None = None
         try:
-            await play.perform(person)
-            summary = await summed_up(play, world, box, place)
+            if wanted.in_browser:
+                from assent.demo.browser import BrowserPlay  # a server: neither agents nor scripts pay for it
+
+                told = shown = BrowserPlay(stage, world, box, place, pause=wanted.pause, began=began)
+                await shown.perform(interrupts, opens=wanted.opens)
+            else:
+                told = play = Play(stage, world, box, place, pause=wanted.pause, began=began)
+                await play.perform(_person(stage, play, world, wanted, place, interrupts))
+            summary = await summed_up(told, world, box, place)
         except (Left, asyncio.CancelledError):
-            await _tell_stop(stage, play, world, wanted)
+            await _tell_stop(stage, told, world, wanted)
             return INTERRUPTED
         finally:
             await place.store.close()
@@ -118,6 +126,19 @@ async def _performed(stage: Stage, world: World, wanted: Wanted, began: float) -
     if wanted.as_json:
         print(summary.as_json())
     return OK if summary.ok else FAILED
+
+
+def _person(stage: Stage, play: Play, world: World, wanted: Wanted, place: Desk, interrupts: Interrupts) -> Person:
+    """Whoever decides at the terminal, or the script that does."""
+
+    async def open_inbox() -> None:
+        with interrupts.mean(lambda: None):  # while another program has the screen, they are that program's
+            process = await asyncio.create_subprocess_exec(
+                *program(), "inbox", cwd=world.folder, env=world.environment()
+            )
+            await process.wait()
+
+    return scripted(play, world, wanted.seed) if wanted.script else Reviewer(stage, place, open_inbox)
 
 
 async def _opened(world: World) -> Desk:
@@ -129,42 +150,23 @@ async def _opened(world: World) -> Desk:
     return place
 
 
-class Interrupts:
-    """Ctrl-C and its like end the play in an orderly way, once; while another program has the screen, not at all."""
-
-    def __init__(self) -> None:
-        self._ignored = False
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._heard)
-
-    def _heard(self) -> None:
-        if not self._ignored and not self._task.cancelling():
-            self._task.cancel()
-
-    @contextmanager
-    def ignored(self) -> Iterator[None]:
-        """Meanwhile nothing is ended."""
-        self._ignored = True
-        try:
-            yield
-        finally:
-            self._ignored = False
-
-
 def _introduce(stage: Stage, world: World, box: Postbox, wanted: Wanted) -> None:
     """What this is, and how to decide."""
     stage.say(("assent demo", "bold"), ("  Agents act. Humans assent.", "dim"))
     stage.console.print()
-    stage.say(
-        "An agent (a script in a process of its own, no model) was asked: ", (f"“{GOAL}.”", "italic"),
-        " Where it is safe it acts at once. Where it is not, it stops before the action and waits for ",
-        "a scripted person." if wanted.script else "you.",
-    )  # fmt: skip
+    if wanted.in_browser:
+        stage.say(
+            "Four agents (scripts in processes of their own, no model) have work to do. Where it is safe they act at ",
+            "once. Where it is not, they stop before the action and wait for you.",
+        )
+    else:
+        stage.say(
+            "An agent (a script in a process of its own, no model) was asked: ", (f"“{ASKED}.”", "italic"),
+            " Where it is safe it acts at once. Where it is not, it stops before the action and waits for ",
+            "a scripted person." if wanted.script else "you.",
+        )  # fmt: skip
     stage.say((f"Real files in {world.folder}, real mail to {box.address}; nothing else is touched.", "dim"))
-    if not wanted.script:
+    if wanted.terminal and not wanted.script:
         stage.console.print()
         stage.say("Decide right here, or in a second terminal:")
         stage.console.print(Text(f"    {_inbox_command(world)}", "bold cyan"), soft_wrap=True)
@@ -180,13 +182,13 @@ def _inbox_command(world: World) -> str:
     return f"cd {quote(str(world.folder))} && {typed()} inbox"
 
 
-async def _tell_stop(stage: Stage, play: Play, world: World, wanted: Wanted) -> None:
+async def _tell_stop(stage: Stage, play: Played | None, world: World, wanted: Wanted) -> None:
     """What ran, what did not, and what is left."""
     stage.heading("Stopped")
-    for request in await play.requests():
+    for request in await play.requests() if play is not None else ():
         if request.state is State.PENDING:
             stage.line("■", "yellow", request.candidate.action.name, request.candidate.says, "still waits; did not run")
         else:
             stage.line(" ", "", request.candidate.action.name, request.candidate.says, str(request.state))
     kept = f"kept; to go on deciding: {_inbox_command(world)}" if wanted.keep else "removed, with everything in it"
-    stage.say(f"The agent's process has ended. The folder {world.folder} is {kept}.", indent=3)
+    stage.say(f"Nothing of it runs any more. The folder {world.folder} is {kept}.", indent=3)

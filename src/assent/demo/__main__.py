@@ -8,8 +8,10 @@ from assent.demo import run
 
 def main() -> int:
     """The demo was played; its exit code."""
-    parser = argparse.ArgumentParser(prog="assent demo", description="An agent is stopped at the gate; you decide.")
+    parser = argparse.ArgumentParser(prog="assent demo", description="Agents are stopped at the gate; you decide.")
     parser.add_argument("--script", action="store_true", help="play it without a person, decided by other processes")
+    parser.add_argument("--terminal", action="store_true", help="decide at this terminal instead of in a browser")
+    parser.add_argument("--no-browser", dest="opens", action="store_false", help="print the link, open nothing")
     parser.add_argument("--json", action="store_true", help="a JSON summary on standard output, the story on the other")
     parser.add_argument(
         "--seed", type=int, default=1, help="another number: other files and, scripted, other decisions"
@@ -20,6 +22,8 @@ def main() -> int:
     given = parser.parse_args()
     return run(
         script=given.script,
+        terminal=given.terminal,
+        opens=given.opens,
         as_json=given.json,
         seed=given.seed,
         keep=given.keep,

@@ -1,29 +1,32 @@
-"""The agent of the demo, a process of its own: a script instead of a model, and otherwise like any agent.
-
-`python -m assent.demo.agent`, run inside the demo's folder, finds its database and policy in the `assent.toml`
-there. It holds a gate and nothing that decides. What it says goes to standard output, one JSON object a line;
-what was decided it learns through the database alone.
-"""
+"""The cleanup agent of the demo, a process of its own: a script instead of a model, and otherwise like any agent."""
 
 import argparse
 import asyncio
 import json
 import os
 import shutil
-import signal
-import smtplib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.message import EmailMessage
 from pathlib import Path
 from typing import Annotated, Any
 
 import assent
-from assent.demo.world import A_YEAR, AGENT, CI_FILE, CREDENTIALS, GOAL, PATTERN, PROJECTS, RELEASES, STAGING
+from assent.core.run import PlanStep
+from assent.demo.process import going, play, post, tell
+from assent.demo.world import A_YEAR, AGENT, ASKED, CI_FILE, CREDENTIALS, GOAL, PATTERN, PROJECTS, RELEASES, STAGING
+from assent.engine.runs import ActiveRun
 
-RUN = "cleanup-41"
+KEY = "cleanup-41"
+SCOPE = {"files": 50}
+"""What its operator gave it: a small cleanup is fifty files."""
+PLAN = {
+    "find": "find the old test files",
+    "ci": "keep them out of the checks",
+    "tidy": "delete them",
+    "deploy": "deploy",
+    "mail": "mail a report",
+}
 STATE = Path("agent-state.json")
 NEW_CI = "name: checks\non: [push]\njobs:\n  test:\n    steps:\n      - run: pytest --ignore-glob='test_*.tmp'\n"
 
@@ -101,12 +104,7 @@ def roll_back(done: assent.Done) -> None:
 
 def send_report(to: list[str], subject: str, body: str, server: Annotated[tuple[str, int], assent.Injected]) -> Outcome:
     """Send a report by mail."""
-    message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = f"{AGENT}@example.org", ", ".join(to), subject
-    message["Message-ID"] = f"<{assent.idempotency_key()}@example.org>"
-    message.set_content(body)
-    with smtplib.SMTP(*server, timeout=10) as connection:
-        connection.send_message(message)
+    post(f"{AGENT}@example.org", to, subject, body, server)
     return {"did": f"report mailed to {', '.join(to)}"}
 
 
@@ -222,24 +220,22 @@ def guarded(gate: assent.Gate, server: tuple[str, int]) -> Tools:
     )
 
 
-class StoppedByPerson(Exception):
-    """Somebody ended the whole run."""
-
-
 class Script:
     """The agent's plan, step by step, and its memory of the steps that are behind it."""
 
-    def __init__(self, gate: assent.Gate, tools: Tools, pause: float) -> None:
-        self._gate, self._tools, self._pause = gate, tools, pause
+    def __init__(self, run: ActiveRun, tools: Tools, pause: float) -> None:
+        self._run, self._tools, self._pause = run, tools, pause
         self._memory: dict[str, Any] = json.loads(STATE.read_text()) if STATE.exists() else {}
-        self._drafts = 0
 
-    async def work(self) -> None:
+    async def work(self) -> dict[str, int]:
         """The plan was followed to its end, as far as people and policy let it."""
         tell("started", resumed=bool(self._memory), pid=os.getpid())
         tools, done = self._tools, self._memory
         await self.step("look", tools.list_dirs, PROJECTS)
         found = await self.step("find", tools.find_files, PROJECTS, PATTERN)
+        await self.ticked("find")
+        await self.step("ci", tools.write_file.with_(why="So that checks no longer collect them."), CI_FILE, NEW_CI)
+        await self.ticked("ci")
         await self.step(
             "tidy",
             tools.delete_files.with_(
@@ -248,15 +244,22 @@ class Script:
             PROJECTS,
             found["files"],
         )
-        await self.step("ci", tools.write_file.with_(why="So that checks no longer collect them."), CI_FILE, NEW_CI)
+        await self.ticked("tidy")
         release = await self.ask_for_release()
         if release is not None:
             why = "The cleanup is to go out with the next release."
             await self.step("deploy", tools.deploy.with_(why=why, confidence=0.9), release, "production")
+        await self.ticked("deploy")
         await self.step("login", tools.read_file.with_(why="The mail server may want a password."), CREDENTIALS)
         lines = [f"- {'' if step['ran'] else 'skipped: '}{step['did']}" for step in done.values() if "did" in step]
-        await self.send("mail", "\n".join([f"You asked: {GOAL}.", "", *lines]))
-        tell("finished", ran=sum(step["ran"] for step in done.values()), of=len(done))
+        await self.send("mail", "\n".join([f"You asked: {ASKED}.", "", *lines]))
+        await self.ticked("mail")
+        return {"ran": sum(step["ran"] for step in done.values()), "of": len(done)}
+
+    async def ticked(self, key: str) -> None:
+        """The step of the plan is behind us, whatever came of it; people see that beside every card of the run."""
+        plan = self._run.record.plan
+        await self._run.plan(PlanStep(step.says, step.done or step.says == PLAN[key]) for step in plan)
 
     async def step(self, key: str, tool: Any, *args: Any) -> Any:
         """What the step came to: the tool's result, or `None` if it was not allowed. Never done twice."""
@@ -271,11 +274,10 @@ class Script:
             did = f"{tool.name} ({denied.reason})"
             self.remember(key, did, None, ran=False)
             tell("skipped", key=key, action=tool.name, reason=denied.reason, next=denied.next_step, state=denied.state)
-            if denied.next_step.startswith("Stop the whole run"):
-                raise StoppedByPerson from None
             await asyncio.sleep(self._pause)
             return None
         self.remember(key, result["did"], result, ran=True)
+        await self._run.observed(tool.name, result["did"], trusted=True)
         tell("ran", key=key, action=tool.name, did=result["did"])
         await asyncio.sleep(self._pause)
         return result
@@ -287,7 +289,7 @@ class Script:
             tell("step", key=key, action="question")
             choices = RELEASES[1:]
             try:
-                answer = await self._gate.ask(
+                answer = await self._run.ask(
                     "Two releases are ready. Which one should go out?", choices=choices, best_guess=choices[0], key=key
                 )
             except assent.Denied as denied:
@@ -326,52 +328,16 @@ class Script:
         fresh.replace(STATE)
 
 
-def tell(kind: str, **said: Any) -> None:
-    """One line for whoever watches the agent."""
-    print(json.dumps({"kind": kind, **said}), flush=True)
-
-
-async def serve(port: int, pause: float) -> None:
-    """The script was played; until standard input closes, a worker takes back what people want undone."""
-    gate = assent.open()
-    script = Script(gate, guarded(gate, ("127.0.0.1", port)), pause)
-    watching = asyncio.create_task(_input_closed())
-    try:
-        async with gate.worker():
-            with gate.context(agent=AGENT, run=RUN, goal=GOAL):
-                working = asyncio.create_task(script.work())
-            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                try:
-                    working.result()
-                except StoppedByPerson:
-                    tell("stopped")
-                await watching
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
-    finally:
-        await gate.close()
-
-
-async def _input_closed() -> None:
-    """Whoever started the agent has let go of it."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while await reader.read(1024):
-        pass
-
-
-def main() -> None:
-    """Plays the script in the current directory, which must be a demo's folder."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smtp-port", type=int, required=True)
-    parser.add_argument("--pause", type=float, default=0.0)
-    given = parser.parse_args()
-    # Whoever watches decides what an interrupt means; it closes our input.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(serve(given.smtp_port, given.pause))
+async def work(gate: assent.Gate, given: argparse.Namespace) -> None:
+    """Tidies up."""
+    # The key is what lets another process go on with the same run, should this one die.
+    async with going(gate, GOAL, original=ASKED, scope=SCOPE, key=KEY) as run:
+        if not run.record.plan:
+            await run.plan(PLAN.values())
+        script = Script(run, guarded(gate, ("127.0.0.1", given.smtp_port)), given.pause)
+        run.outcome = ended = await script.work()
+    tell("finished", **ended)
 
 
 if __name__ == "__main__":
-    main()
+    play(work)

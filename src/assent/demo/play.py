@@ -1,8 +1,6 @@
 """The play: the agent in its own process, the world it works on, and somebody who decides, joined by the database."""
 
 import asyncio
-import json
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -13,16 +11,13 @@ from assent.core.action import Json
 from assent.core.briefing import brief
 from assent.core.request import Kind, Request, State
 from assent.core.verdict import GateKind
-from assent.demo.agent import RUN
+from assent.demo.actor import Actor
 from assent.demo.stage import SURFACE, Stage
-from assent.demo.world import Postbox, World
+from assent.demo.world import AGENT, Postbox, World
 from assent.engine.waiting import Hub
-from assent.errors import AssentError
 from assent.ports import Filter
 
-_MOST_STARTS = 5
 _UNDO_SECONDS = 30
-_STOP_SECONDS = 20
 
 
 Offers = Callable[[], Awaitable[list[Request]]]
@@ -36,24 +31,16 @@ class Person(Protocol):
     async def finish(self, offers: Offers, undo: Callable[[str], Awaitable[None]]) -> None: ...
 
 
-class AgentFailed(AssentError):
-    """The agent's process ended where it should not have."""
-
-
 class Play:
     """One performance. Everything it tells about gates and decisions it reads from the database."""
 
     def __init__(self, stage: Stage, world: World, box: Postbox, desk: Desk, *, pause: float, began: float) -> None:
-        self._stage, self._world, self._box, self._desk = stage, world, box, desk
-        self._pause, self._began = pause, began
+        self._stage, self._desk, self._began = stage, desk, began
+        self._agent = Actor(AGENT, "assent.demo.agent", world, box, pause)
         self._hub = Hub(desk.store, desk.settings.workspace)
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._known: dict[str, State] = {}
         self._begun: set[str] = set()
-        self._killed = False
-        self._starts = 0
-        self._process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
         self.seconds_to_first_question: float | None = None
         self.finished = False
 
@@ -66,66 +53,24 @@ class Play:
 
         leave = self._hub.listen(noticed)
         try:
-            await self._start_agent()
+            await self._agent.start(self._events)
             while not self.finished:
                 await self._heard(await self._events.get(), person)
             await person.finish(self.offers, self.undo)
         finally:
             leave()
             self._hub.stop()
-            await self.stop_agent()
+            await self._agent.stop()
 
     async def requests(self) -> list[Request]:
-        """Every request of the run, oldest first."""
-        page = await self._desk.store.requests(self._desk.settings.workspace, Filter(run=RUN), limit=100)
+        """Every request, oldest first: nobody else is in the demo's workspace."""
+        page = await self._desk.store.requests(self._desk.settings.workspace, Filter(), limit=100)
         return sorted(page.requests, key=lambda request: request.ask.created_at)
 
     async def kill_agent(self) -> None:
         """The agent's process is gone, as in a crash, and that was told."""
-        if await self._end_agent():
-            self._killed = True
+        if await self._agent.kill():
             self._told("✗", "red", "agent", "its process was killed", "the request waits on, in the database")
-
-    async def _end_agent(self) -> bool:
-        if self._process is None or self._process.returncode is not None:
-            return False
-        self._process.kill()
-        await self._process.wait()
-        return True
-
-    async def stop_agent(self) -> None:
-        """The agent has put its things down and ended."""
-        process = self._process
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
-        except TimeoutError:
-            await self._end_agent()
-        if self._reading is not None:
-            await self._reading
-
-    async def _start_agent(self) -> None:
-        """A process plays the script. It shares nothing with us but the database and lines of text."""
-        self._starts += 1
-        if self._starts > _MOST_STARTS:
-            raise AgentFailed("the agent's process died again and again; see agent.log in the folder (--keep keeps it)")
-        command = [sys.executable, "-m", "assent.demo.agent", f"--smtp-port={self._box.port}", f"--pause={self._pause}"]
-        pipe = asyncio.subprocess.PIPE
-        with (self._world.folder / "agent.log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *command, cwd=self._world.folder, env=self._world.environment(), stdin=pipe, stdout=pipe, stderr=log,
-                start_new_session=True, limit=4_000_000,
-            )  # fmt: skip
-        self._reading = asyncio.create_task(self._read(self._process))
-
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        async for line in process.stdout:
-            self._events.put_nowait(json.loads(line))
-        self._events.put_nowait({"kind": "gone", "code": await process.wait()})
 
     async def _heard(self, event: Mapping[str, Json], person: Person) -> None:
         match event["kind"]:
@@ -145,15 +90,9 @@ class Play:
                 self._told("■", "bold", "agent", "stopped by a person")
                 self.finished = True
             case "gone":
-                self._gone(event["code"])
-                await self._start_agent()
-
-    def _gone(self, code: int) -> None:
-        if code > 0:
-            raise AgentFailed("the agent's process failed; agent.log in the folder says why (--keep keeps it)")
-        if not self._killed:
-            self._told("✗", "red", "agent", "its process died", "requests and decisions are in the database")
-        self._killed = False
+                if self._agent.gone(event["code"]):
+                    self._told("✗", "red", "agent", "its process died", "requests and decisions are in the database")
+                await self._agent.start(self._events)
 
     async def _look(self, person: Person) -> None:
         """What waits was shown and decided; what was undone meanwhile was told.
@@ -182,7 +121,7 @@ class Play:
         finally:
             settled.cancel()
         self._known[request.id] = decided.state
-        who, did = _decision(decided)
+        who, did = decision_words(decided)
         last = decided.votes[-1] if decided.votes else None
         here = last is None or last.surface == SURFACE
         self._told("→", "bold cyan", who, did, "" if here else "decided outside this screen")
@@ -194,8 +133,7 @@ class Play:
 
     async def _stepped(self, event: Mapping[str, Json]) -> None:
         """One line: what the agent says came of it, and what the database says the gate did."""
-        store, workspace = self._desk.store, self._desk.settings.workspace
-        request = await store.by_step(workspace, RUN, event["key"])
+        request = next((each for each in await self.requests() if each.ask.step == event["key"]), None)
         action = request.candidate.action.name if request is not None else event["action"]
         if event["kind"] == "ran":
             self._told("✓", "green", action, event["did"], _passed(request))
@@ -251,7 +189,7 @@ def _passed(request: Request | None) -> str:
     return f"ran exactly as decided; {undo}"
 
 
-def _decision(request: Request) -> tuple[str, str]:
+def decision_words(request: Request) -> tuple[str, str]:
     """Who decided what."""
     if request.word == "silence":
         return "time limit", request.reason

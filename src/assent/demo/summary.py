@@ -3,21 +3,22 @@
 import json
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, Protocol
 
 from assent.assemble import Desk
 from assent.core.request import Kind, Request, State
 from assent.demo.card import plain
-from assent.demo.play import Play
 from assent.demo.stage import Stage
 from assent.demo.world import STAGING, Postbox, World
+from assent.ports import RunFilter
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One request of the run and how it ended."""
+    """One request and how it ended."""
 
     code: str
+    agent: str
     step: str
     asked: str
     ran: str
@@ -41,6 +42,7 @@ class Summary:
     faults: list[str]
     reads: list[str]
     requests: list[Line]
+    runs: list[dict[str, str]]
     mail: list[dict[str, str]]
     files_left: int
     files_staged: int
@@ -55,13 +57,22 @@ class Summary:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False)
 
 
-async def summed_up(play: Play, world: World, box: Postbox, desk: Desk) -> Summary:
+class Played(Protocol):
+    """A performance, in whichever form."""
+
+    seconds_to_first_question: float | None
+
+    async def requests(self) -> list[Request]: ...
+
+
+async def summed_up(play: Played, world: World, box: Postbox, desk: Desk) -> Summary:
     """The summary, after the audit log was sealed and verified as `assent audit verify` does."""
     await desk.notary.seal()
     report = await desk.notary.verify()
     logged = await desk.store.entries(desk.settings.workspace, limit=1_000)
     entries: list[dict[str, Any]] = [json.loads(entry.text) for entry in logged]
     undone_by = {entry["subject"]: entry["actor"] for entry in entries if entry["kind"] == "undo.asked"}
+    runs = await desk.store.runs(desk.settings.workspace, RunFilter(), limit=20)
     first = play.seconds_to_first_question
     return Summary(
         ok=report.ok,
@@ -69,6 +80,7 @@ async def summed_up(play: Play, world: World, box: Postbox, desk: Desk) -> Summa
         faults=[fault.says for fault in report.faults],
         reads=[entry["body"]["action"] for entry in entries if entry["kind"] == "call.ran"],
         requests=[_line(request, undone_by.get(request.id, "")) for request in await play.requests()],
+        runs=[{"agent": run.agent, "goal": run.goal, "state": str(run.state)} for run in runs],
         mail=[_received(message) for message in box.received],
         files_left=len(world.old_tests()),
         files_staged=len(world.old_tests(STAGING)),
@@ -94,6 +106,7 @@ def _line(request: Request, undone_by: str) -> Line:
     ran = request.state in _RAN and request.ask.kind is Kind.ACTION
     return Line(
         code=request.code,
+        agent=request.ask.agent,
         step=request.ask.step,
         asked=request.ask.candidate.action.name,
         ran=request.candidate.action.name if ran else "",

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from assent.assemble import keys_for
-from assent.assemble import open as open_gate
+from assent.assemble import gate_for, keys_for
 from assent.core.authority import Principal, eligible, may_change, resolve
 from assent.engine.gate import os_user
 from assent.errors import SettingsError
@@ -99,8 +98,8 @@ async def _has_a_way_in(room: Room) -> bool:
 async def standing(settings: Settings, address: Address, *, works: bool = True) -> AsyncIterator[Standing]:
     """The server answers inside; with `works`, deadlines and resumptions are looked after in the same process."""
     checked(address)
-    gate = open_gate(settings.database, policy=settings.policy or None, workspace=settings.workspace)
-    listening = _bound(address)
+    listening = _bound(address)  # first: where somebody else listens, nothing was opened
+    gate = gate_for(settings)
     port = int(listening.getsockname()[1])
     address = Address(address.host, port, address.url)
     premises = Premises(settings, gate.store, keys_for(settings), gate)

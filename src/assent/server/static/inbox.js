@@ -8,8 +8,14 @@ let latest = 0;
 
 async function visit(url, { push = true, regions = ["list", "card", "beside"] } = {}) {
   const mine = ++latest;
-  const { answer, page } = await fetched(url);
+  // Until the new card is there the old one takes no key: it would be pressed in the belief that it is the new one.
+  if (regions.includes("card")) card()?.setAttribute("inert", "");
+  const { answer, page } = await fetched(url).catch(() => ({}));
   if (mine !== latest) return;
+  if (!page) {
+    card()?.removeAttribute("inert");
+    return toast("The server could not be reached; what is shown may be old.");
+  }
   if (!page.getElementById("card")) return void location.assign(url);
   if (push) history.pushState(null, "", answer.url);
   document.body.className = page.body.className;
@@ -67,6 +73,7 @@ async function decided(form, button) {
   const fields = new FormData(form, button);
   const word = fields.get("word");
   const before = card();
+  before.dataset.sent = "yes";
   for (const each of document.querySelectorAll("#card button")) each.disabled = true;
   let answer;
   try {
@@ -121,7 +128,7 @@ async function refresh() {
   if (!page) return;
   merged(page);
   const now = page.getElementById("card");
-  if (!shown || !now) return;
+  if (!shown || !now || card() !== shown) return;
   const same = now.dataset.id === shown.dataset.id && now.dataset.version === shown.dataset.version;
   if (same) return;
   if (!shown.dataset.id) return placed(page, ["card", "beside"]);
@@ -131,11 +138,16 @@ async function refresh() {
     ({ page } = await fetched(`/r/${code}${location.search}`));
   }
   const later = page.getElementById("card");
-  if (!later || later.dataset.version === shown.dataset.version) return;
+  // Whoever has gone on to another card meanwhile keeps that one, and what is being sent from here is answered for.
+  if (card() !== shown || shown.dataset.sent || !later || later.dataset.version === shown.dataset.version) return;
   if (later.dataset.state !== "pending" && shown.dataset.state === "pending")
     toast(about?.by ? `${about.by} decided ${shown.dataset.code}: ${later.dataset.state}` : `${shown.dataset.code} is ${later.dataset.state} now`);
-  const half = [...shown.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value && field.value !== field.defaultValue);
+  const fields = [...shown.querySelectorAll("textarea, input:not([type=hidden]):not([type=radio]):not([type=checkbox]), select")];
+  // A field that has the focus is typed into in a moment: taken away, the letters would be keys of the next card.
+  const half = fields.some((field) => field === document.activeElement || (field.value && field.value !== field.defaultValue));
+  if (later.dataset.state === "pending" && half && later.dataset.digest === shown.dataset.digest) return;
   if (half && later.dataset.state === "pending") return toast(`${shown.dataset.code} changed while you typed; it is shown anew when you send`);
+  if (fields.includes(document.activeElement)) document.dispatchEvent(new CustomEvent("assent:taken"));
   placed(page, ["card", "beside"]);
 }
 
@@ -183,8 +195,10 @@ function merged(page) {
   }
 }
 
-function sorted() {
-  visit(at(), { push: false, regions: ["list"] });
+async function sorted() {
+  // No visit: a card that is on its way still comes.
+  const { page } = await fetched(at()).catch(() => ({}));
+  if (page) placed(page, ["list"]);
 }
 
 /** Only where somebody asked for it, and never with what an agent wrote. */

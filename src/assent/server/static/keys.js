@@ -15,7 +15,10 @@ function moved(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+const leaving = () => Boolean(here("#card[inert]"));
+
 function act(name) {
+  if (leaving()) return true;
   const box = here(`#decide .act[data-act="${name}"]`);
   if (!box) return false;
   for (const other of document.querySelectorAll("#decide .act[open]")) if (other !== box) other.open = false;
@@ -27,6 +30,7 @@ function act(name) {
 }
 
 function press(key) {
+  if (leaving()) return true;
   const button = here(`#card [data-key="${CSS.escape(key)}"]`);
   if (!button) return false;
   button.click();
@@ -48,7 +52,12 @@ const KEYS = {
   "?": () => here("#help")?.showModal(),
 };
 
+/** What somebody still types at a field that was taken away under their hands is no key; after a short rest it is. */
+const REST = 1000;
+let deafUntil = 0;
+
 export function startKeys() {
+  document.addEventListener("assent:taken", () => { deafUntil = Date.now() + REST; });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
     if (event.key === "Escape") {
@@ -64,6 +73,7 @@ export function startKeys() {
     const does = KEYS[event.key] ?? (/^[1-9]$/.test(event.key) ? () => press(event.key) : null);
     if (!does) return;
     event.preventDefault();
-    does();
+    if (Date.now() < deafUntil) deafUntil = Date.now() + REST;
+    else does();
   });
 }
