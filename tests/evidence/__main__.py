@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.evidence import crash, deciders, disk, fence, fence_runs, life, looping, parked, restart, runs, tampering
+from tests.evidence import crash, crowded, deciders, disk, fence, fence_runs, life, looping, parked, restart, runs, tampering
 from tests.evidence.outcome import Outcome
 from tests.evidence.processes import end_all, warmed
 from tests.evidence.world import warm
@@ -69,6 +69,11 @@ def _parked(seed: int, scale: float, sample: bool, progress: Progress) -> Outcom
     return parked.run(seed, replace(size, many=max(2 * size.few, scaled(size.many, scale))), progress)
 
 
+def _crowded(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = crowded.SAMPLE if sample else crowded.FULL
+    return crowded.run(seed, replace(size, many=max(2 * size.few, scaled(size.many, scale))), progress)
+
+
 def _looping(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     size = looping.SAMPLE if sample else looping.FULL
     return looping.run(seed, replace(size, proposals=scaled(size.proposals, scale)), progress)
@@ -89,6 +94,7 @@ SUITES: dict[str, Suite] = {
     "crash-runs": _runs,
     "fence-runs": _fence_runs,
     "parked": _parked,
+    "crowded": _crowded,
     "looping": _looping,
     "deciders": _deciders,
     "fence": _fence,
