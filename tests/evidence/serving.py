@@ -60,7 +60,9 @@ def started(name: str, place: Place, *, port: int = 0, plant: str = "") -> tuple
 def way_in(process: Child, log: Path) -> tuple[str, str]:
     """Its address and the secret of its one-time link, once it answers."""
     until = time.monotonic() + START_SECONDS
-    while (found := re.search(r"(http://\S+)/enter\?link=(\S+)", said := log.read_text() if log.exists() else "")) is None:
+    while (
+        found := re.search(r"(http://\S+)/enter\?link=(\S+)", said := log.read_text() if log.exists() else "")
+    ) is None:
         if time.monotonic() > until or os.waitpid(process.pid, os.WNOHANG)[0]:
             raise TookTooLong(f"the server did not begin to serve:\n{said[-2000:]}")
         time.sleep(0.02)
