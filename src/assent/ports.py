@@ -46,12 +46,15 @@ class Filter:
     """Those that ran and wait for review afterwards."""
     due_before: datetime | None = None
     text: str = ""
-    """A part of the plain-English line or the action's name."""
+    """Words, each the beginning of one in the plain-English line, in the action's name, or of the code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of requests and where the next begins (`""`: there is none)."""
+    """One page of requests and where the next begins (`""`: there is none).
+
+    A page of a search may hold few requests, or none, though there is a next: it goes on from there.
+    """
 
     requests: tuple[Request, ...]
     next: str = ""

@@ -9,7 +9,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.evidence import crash, deciders, disk, fence, fence_runs, life, looping, parked, restart, runs, tampering
+from tests.evidence import (
+    crash,
+    crowded,
+    deciders,
+    disk,
+    fence,
+    fence_runs,
+    instances,
+    life,
+    listeners,
+    looping,
+    parked,
+    restart,
+    runs,
+    tampering,
+)
 from tests.evidence.outcome import Outcome
 from tests.evidence.processes import end_all, warmed
 from tests.evidence.world import warm
@@ -69,6 +84,22 @@ def _parked(seed: int, scale: float, sample: bool, progress: Progress) -> Outcom
     return parked.run(seed, replace(size, many=max(2 * size.few, scaled(size.many, scale))), progress)
 
 
+def _crowded(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = crowded.SAMPLE if sample else crowded.FULL
+    return crowded.run(seed, replace(size, many=max(2 * size.few, scaled(size.many, scale))), progress)
+
+
+def _listeners(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = listeners.SAMPLE if sample else listeners.FULL
+    return listeners.run(seed, replace(size, requests=scaled(size.requests, scale)), progress)
+
+
+def _instances(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = instances.SAMPLE if sample else instances.FULL
+    size = replace(size, kills=scaled(size.kills, scale), decisions=scaled(size.decisions, scale))
+    return instances.run(seed, size, progress)
+
+
 def _looping(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     size = looping.SAMPLE if sample else looping.FULL
     return looping.run(seed, replace(size, proposals=scaled(size.proposals, scale)), progress)
@@ -89,6 +120,9 @@ SUITES: dict[str, Suite] = {
     "crash-runs": _runs,
     "fence-runs": _fence_runs,
     "parked": _parked,
+    "crowded": _crowded,
+    "listeners": _listeners,
+    "instances": _instances,
     "looping": _looping,
     "deciders": _deciders,
     "fence": _fence,

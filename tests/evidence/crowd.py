@@ -15,11 +15,12 @@ from uuid_utils.compat import uuid7
 
 from assent.core.canonical import digest
 from assent.engine.asking import new_code
+from assent.stores.words import searchable
 from tests.evidence.world import Place
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
-AT_ONCE = 2_000
+AT_ONCE = 10_000
 
 
 class Book(Protocol):
@@ -31,6 +32,10 @@ class Book(Protocol):
 
     def add(self, rows: Rows) -> None: ...
 
+    def without_words(self) -> str:
+        """The index of words is gone, for as long as very many rows come: how it is made again."""
+        ...
+
     def settle(self) -> None:
         """What a database does about a crowd by itself, sooner or later, is done."""
         ...
@@ -40,6 +45,8 @@ class SqliteBook:
     def __init__(self, path: str) -> None:
         self._connection = apsw.Connection(path)
         self._connection.set_busy_timeout(10_000)
+        # Only while rows are copied: nothing that is shown rests on it.
+        self._connection.execute("PRAGMA synchronous = OFF; PRAGMA cache_size = -400000").fetchall()
 
     def read(self, sql: str) -> list[Row]:
         found = self._connection.execute(sql)
@@ -57,6 +64,9 @@ class SqliteBook:
                 names = [name for name in made[0] if (table, name) != ("entries", "id")]
                 values = ", ".join(f":{name}" for name in names)
                 self._connection.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values})", made)
+
+    def without_words(self) -> str:
+        return ""  # it is quick enough
 
     def settle(self) -> None:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -81,6 +91,11 @@ class PostgresBook:
                 with cursor.copy(f"COPY {table} ({', '.join(names)}) FROM STDIN".encode()) as copy:
                     for row in made:
                         copy.write_row([row[name] for name in names])
+
+    def without_words(self) -> str:
+        (made,) = self.read("SELECT indexdef FROM pg_indexes WHERE indexname = 'asks_words'")
+        self.run("DROP INDEX asks_words")
+        return str(made["indexdef"])
 
     def settle(self) -> None:
         self._connection.execute("VACUUM ANALYZE")
@@ -107,6 +122,42 @@ def multiplied(open_book: Book, wanted: int) -> None:
         index += len(made["entries"])
         open_book.add(made)
     open_book.settle()
+
+
+def waiting(open_book: Book, wanted: int) -> None:
+    """There are `wanted` requests that wait, all outside of runs. Those that were there are all alike."""
+    stored = {table: open_book.read(f"SELECT * FROM {table}") for table in ("requests", "asks", "entries")}
+    originals = [
+        {
+            "requests": [request],
+            "asks": [ask for ask in stored["asks"] if f'"id":"{request["id"]}"' in ask["body"]],
+            "entries": [entry for entry in stored["entries"] if entry["subject"] == request["id"]],
+        }
+        for request in stored["requests"]
+    ]
+    index, missing = 1 + max(entry["idx"] for entry in stored["entries"]), wanted - len(originals)
+    again = open_book.without_words() if missing > AT_ONCE else ""
+    for start in range(0, missing, AT_ONCE):
+        made: Rows = {}
+        for number in range(start, min(start + AT_ONCE, missing)):
+            for table, rows in _asked_again(originals[number % len(originals)]).items():
+                made.setdefault(table, []).extend(rows)
+        for place, entry in enumerate(made["entries"]):
+            entry["idx"] = index + place
+        index += len(made["entries"])
+        open_book.add(made)
+    if again:
+        open_book.run(again)
+    open_book.settle()
+
+
+def _asked_again(life: Rows) -> Rows:
+    (request,) = life["requests"]
+    key = str(uuid7())
+    copies = _renamed(life, {request["id"]: key, request["code"]: new_code()})
+    copies["requests"][0]["step"] = f"\ufffd{key}"
+    copies["asks"][0]["title"] = searchable(key, copies["asks"][0]["title"].partition(" \u00b7")[0])
+    return copies
 
 
 def _lives(open_book: Book) -> Iterator[Rows]:
@@ -138,6 +189,10 @@ def _copied(life: Rows) -> Rows:
     if permit != digest(content, request["workspace"], request["agent"], run["id"], request["step"]):
         raise AssertionError("permits are made in another way now; copy them in that way")
     new[permit] = digest(content, *own)
+    return _renamed(life, new)
+
+
+def _renamed(life: Rows, new: dict[str, str]) -> Rows:
     names = re.compile("|".join(new))
 
     def renamed(value: Any) -> Any:

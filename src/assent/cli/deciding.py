@@ -36,7 +36,7 @@ def pending(
     risk: Annotated[Risk | None, typer.Option(help="Only of this risk.")] = None,
     agent: Annotated[str, typer.Option(help="Only of this agent.")] = "",
     state: Annotated[list[str] | None, typer.Option(help="Another state than pending; `all` for every one.")] = None,
-    text: Annotated[str, typer.Option(help="Only with this in the title or the action's name.")] = "",
+    text: Annotated[str, typer.Option(help="Only with words that begin like these: title, action, code.")] = "",
     run: Annotated[str, typer.Option(help="Only of this run: its code, or the start of it.", metavar="RUN")] = "",
     review: Annotated[bool, typer.Option("--review", help="What ran and waits for review.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at once.")] = 50,

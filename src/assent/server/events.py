@@ -4,10 +4,12 @@ An event says that something changed and what it is now, never what is in it. Wh
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from assent.core.request import Request
@@ -21,7 +23,7 @@ _MOST_AT_ONCE = 500
 NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Event:
     """One thing that changed."""
 
@@ -31,6 +33,11 @@ class Event:
     version: int = 0
     more: Mapping[str, Any] | None = None
     agent: str = ""
+
+    @cached_property
+    def line(self) -> str:
+        """As it goes over the wire; written once, however many listen."""
+        return f"data: {json.dumps(self.document())}\n\n"
 
     def document(self) -> dict[str, Any]:
         return {"about": self.about, "id": self.id, "version": self.version, **(self.more or {})}

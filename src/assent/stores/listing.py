@@ -7,7 +7,7 @@ first, everything else newest first (ids are uuid7, so their order is the order 
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from assent.core.action import Risk
 from assent.core.request import Request, State
 from assent.errors import InvalidArguments
 from assent.ports import Filter, Page
-from assent.stores.rows import NEVER, column, folded, micros, readable
+from assent.stores.rows import NEVER, column, micros, readable
 
 MOST = 500
 """The largest page."""
@@ -31,16 +31,29 @@ class Dialect:
     bound: str
     """How a value is referred to, with `{}` for its name."""
     contains: str
+    """Whether a text contains another."""
+    found: str
+    """Requests, as `r`, by what the index of words says of {query}; to be followed by conditions."""
+    sample: str
+    """How many of the requests that stand for many fit {query}, up to {limit}."""
     ended: str
     open: str
     same: str
     """How an ask is found for its request."""
+    key: str
+    """What names a request and its place in a list."""
+    titles: str
+    """The ask beside each of some keys `r`, found one by one."""
     newest: str
     """The index on (workspace, id)."""
     hint: str
     """How an index is demanded, where that is possible."""
     when: Callable[[int], Any]
     """Microseconds since 1970 as this database takes a time."""
+    since: Callable[[Any], int]
+    """The other way round."""
+    query: Callable[[Sequence[str]], str]
+    """How the index of words is asked for those that have a word with each of these beginnings."""
 
     def __getitem__(self, name: str) -> str:
         return self.bound.format(name)
@@ -50,66 +63,77 @@ class Dialect:
 class Listing:
     """One query and the values bound in it. It asks for one row more than the page holds."""
 
-    sql: str
+    keys: str
+    """The query that finds which requests are meant, without reading their payload."""
+    conditions: str
+    """The same without an index to walk: what must hold for each of them."""
+    order: str
     values: dict[str, Any]
     limit: int
     urgent: bool
+    dialect: Dialect
+
+    @property
+    def sql(self) -> str:
+        """The rows (ask, body, id) of the page, in order."""
+        return (
+            f"SELECT a.body, r.body, r.id FROM ({self.keys}) f "  # noqa: S608
+            f"JOIN requests r ON r.workspace = {self.dialect['workspace']} AND r.id = f.id "
+            f"JOIN asks a ON {self.dialect.same} ORDER BY {self.order}"
+        )
 
     def page(self, found: list[Any]) -> Page:
-        """The page that these rows (ask, body, id) make, and where the next begins."""
+        """The page that these rows make, and where the next begins."""
         requests = readable(found[: self.limit])
         return Page(requests, self._cursor(requests[-1]) if requests and len(found) > self.limit else "")
 
     def _cursor(self, last: Request) -> str:
-        if not self.urgent:
-            return _written(["n", last.id])
         urgency = Risk.CRITICAL.rank - last.candidate.assessment.risk.rank
-        return _written(["u", urgency, micros(last.due_at), last.id])
+        return self.place(last.id, urgency, micros(last.due_at))
+
+    def place(self, request_id: str, urgency: int, due: int) -> str:
+        """Where the page after this request begins."""
+        return _written(["u", urgency, due, request_id] if self.urgent else ["n", request_id])
 
 
 def listing(workspace: str, wanted: Filter, after: str, limit: int, dialect: Dialect) -> Listing:
-    """The query for one page of `wanted`."""
-    limit = max(1, min(limit, MOST))
+    """The query for one page of `wanted`, whatever its text is."""
     values: dict[str, Any] = {"workspace": workspace, "limit": limit + 1}
-    conditions = _conditions(wanted, values, dialect)
+    conditions = [f"r.workspace = {dialect['workspace']}", *_conditions(wanted, values, dialect)]
     if wanted.states == (State.PENDING,):
         values["after_urgency"], due, values["after_id"] = _urgent_start(wanted, after)
         values["after_due"] = dialect.when(due)
         place = f"{dialect['after_urgency']}, {dialect['after_due']}, {dialect['after_id']}"
         conditions += ["r.state = 'pending'", f"(r.urgency, r.due_at, r.id) > ({place})"]
-        sql = _select(conditions, "requests_pending", "r.urgency, r.due_at, r.id", dialect, wanted)
-        return Listing(_joined(sql, "r.urgency, r.due_at, r.id", dialect), values, limit, urgent=True)
+        order = "r.urgency, r.due_at, r.id"
+        keys = _select(conditions, "requests_pending", order, dialect)
+        return Listing(keys, " AND ".join(conditions), order, values, limit, True, dialect)
     values["after_id"] = _newest_start(after)
     conditions.append(f"r.id < {dialect['after_id']}")
+    order = "r.id DESC"
     branches = [
-        _select([*conditions, *branch], index, "r.id DESC", dialect, wanted)
-        for index, branch in _branches(wanted, values, dialect)
+        _select([*conditions, *branch], index, order, dialect) for index, branch in _branches(wanted, values, dialect)
     ]
     if len(branches) == 1:
-        sql = branches[0]
+        keys = branches[0]
     else:
         # One ordered walk per state, each no longer than the page: the cost does not depend on the table's size.
-        each = (f"SELECT id FROM ({branch}) b{number}" for number, branch in enumerate(branches))  # noqa: S608
-        sql = f"{' UNION ALL '.join(each)} ORDER BY id DESC LIMIT {dialect['limit']}"
-    return Listing(_joined(sql, "r.id DESC", dialect), values, limit, urgent=False)
+        each = (f"SELECT * FROM ({branch}) b{number}" for number, branch in enumerate(branches))  # noqa: S608
+        keys = f"{' UNION ALL '.join(each)} ORDER BY id DESC LIMIT {dialect['limit']}"
+    conditions += _among(wanted, dialect)
+    return Listing(keys, " AND ".join(conditions), order, values, limit, False, dialect)
 
 
-def _select(conditions: list[str], index: str, order: str, dialect: Dialect, wanted: Filter) -> str:
-    """Which requests are on the page, found without their payload unless its text is searched."""
-    asks = f"JOIN asks a ON {dialect.same} " if wanted.text else ""
+def _select(conditions: list[str], index: str, order: str, dialect: Dialect) -> str:
     return (
-        f"SELECT r.id FROM requests r {dialect.hint.format(index)} {asks}"  # noqa: S608
-        f"WHERE r.workspace = {dialect['workspace']} AND {' AND '.join(conditions)} "
-        f"ORDER BY {order} LIMIT {dialect['limit']}"
+        f"SELECT {dialect.key} FROM requests r {dialect.hint.format(index)} "  # noqa: S608
+        f"WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT {dialect['limit']}"
     )
 
 
-def _joined(sql: str, order: str, dialect: Dialect) -> str:
-    return (
-        f"SELECT a.body, r.body, r.id FROM ({sql}) f "  # noqa: S608
-        f"JOIN requests r ON r.workspace = {dialect['workspace']} AND r.id = f.id "
-        f"JOIN asks a ON {dialect.same} ORDER BY {order}"
-    )
+def _among(wanted: Filter, dialect: Dialect) -> list[str]:
+    names = (dialect[f"state{number}"] for number in range(len(dict.fromkeys(wanted.states))))
+    return [f"r.state IN ({', '.join(names)})"] if wanted.states else []
 
 
 def _conditions(wanted: Filter, values: dict[str, Any], dialect: Dialect) -> list[str]:
@@ -129,9 +153,6 @@ def _conditions(wanted: Filter, values: dict[str, Any], dialect: Dialect) -> lis
     if wanted.due_before is not None:
         values["due_before"] = dialect.when(micros(wanted.due_before))
         conditions.append(f"r.due_at < {dialect['due_before']}")
-    if wanted.text:
-        values["text"] = folded(wanted.text)
-        conditions.append(dialect.contains.format("a.title", dialect["text"]))
     return conditions
 
 
@@ -142,8 +163,7 @@ def _branches(wanted: Filter, values: dict[str, Any], dialect: Dialect) -> list[
     values.update({name: state.value for name, state in zip(names, states, strict=True)})
     bounded = "requests_step" if wanted.run else "requests_review" if wanted.review_open else ""
     if bounded or wanted.agent or wanted.action or not states:
-        among = [f"r.state IN ({', '.join(dialect[name] for name in names)})"] if states else []
-        return [(bounded or dialect.newest, among)]
+        return [(bounded or dialect.newest, _among(wanted, dialect))]
     branches = []
     for name, state in zip(names, states, strict=True):
         # The index of pending requests is ordered by urgency: all of them are met, which is as many as wait.

@@ -26,6 +26,7 @@ from assent.core.request import OPEN, Ask, Executor, Option, Request, State
 from assent.core.run import Run, RunState
 from assent.core.switch import Switch
 from assent.errors import AssentError, Conflict, InvalidArguments, StaleRequest, StoreError
+from assent.stores.words import searchable
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,6 @@ When = Callable[[datetime | None], Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_TITLE_CHARACTERS = 1000
 _HIGHEST = Risk.CRITICAL.rank
 _FOR_WORKERS = (State.UNDO_ASKED, State.UNKNOWN)
 _ESCAPED = "\ufffd"
@@ -176,14 +176,10 @@ def ask_text(ask: Ask) -> str:
     return _written(written)
 
 
-def ask_title(ask: Ask) -> str:
-    """What a search for text looks at."""
-    return folded(f"{ask.candidate.says[:_TITLE_CHARACTERS]}\n{ask.candidate.action.name}")
-
-
-def folded(text: str) -> str:
-    """`text` so that a search does not depend on the case of letters."""
-    return column(text.casefold())
+def ask_title(request: Request) -> str:
+    """What a search for text looks at: the plain-English line, the action's name and the code, as words."""
+    ask = request.ask
+    return "" if request.purged else searchable(ask.id, ask.candidate.says, ask.candidate.action.name, ask.code)
 
 
 def moving_text(request: Request) -> str:
@@ -280,7 +276,7 @@ def all_columns(request: Request, when: When) -> Row:
     row["step"] = column(ask.step) if ask.run and ask.step else step_of(ask)
     row["code"] = column(ask.code)
     row["executor"] = ask.executor.value
-    row["title"] = ask_title(ask)
+    row["title"] = ask_title(request)
     row["ask"] = ask_text(ask)
     try:
         _decode_ask(row["ask"])

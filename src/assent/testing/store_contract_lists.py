@@ -1,6 +1,7 @@
 """The contract, second part: finding requests again, in order and page by page."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from assent.core.action import Risk
+from assent.core.audit import Entry
 from assent.core.request import Executor, Request, Review, State
 from assent.core.verdict import GateKind
 from assent.errors import InvalidArguments
@@ -17,6 +19,10 @@ from assent.testing.store_values import LONG_AGO, WORKSPACE, advanced, asked, ca
 
 RISKS = tuple(Risk)
 PENDING = Filter(states=(State.PENDING,))
+
+
+def noted(count: int, at: datetime) -> Entry:
+    return Entry("payloads.purged", at, WORKSPACE, "retention", "operator", {"count": count})
 
 
 async def fill(store: Store, count: int) -> list[Request]:
@@ -76,8 +82,21 @@ FIELDS: tuple[dict[str, Any], ...] = (
     {"agent": "agent-1", "action": "act_2", "gate": "hard"},
     {"agent": "nobody"},
     {"text": "%"},
+    {"text": "hing"},
+    {"text": "  thi...DO "},
+    {"text": "k0001"},
+    {"text": "act 1_thing"},
     {"text": "thing", "run": "run-1", "risk": "risky"},
 )
+
+
+def is_said(request: Request, text: str) -> bool:
+    """Every word that was typed is the beginning of one that is there."""
+    said = re.split(
+        "[^a-z0-9]+", f"{request.ask.candidate.says} {request.candidate.action.name} {request.code}".lower()
+    )
+    typed = [word for word in re.split("[^a-z0-9]+", text.lower()) if word]
+    return bool(typed) and all(any(word.startswith(start) for word in said) for start in typed)
 
 
 def fits(request: Request, wanted: Filter) -> bool:
@@ -93,9 +112,17 @@ def fits(request: Request, wanted: Filter) -> bool:
             wanted.gate in ("", str(shown.verdict.gate)),
             not wanted.review_open or request.review is Review.OPEN,
             wanted.due_before is None or (request.due_at is not None and request.due_at < wanted.due_before),
-            wanted.text.lower() in f"{shown.says}\n{shown.action.name}".lower(),
+            not wanted.text or is_said(request, wanted.text),
         )
     )
+
+
+HOSTILE = (
+    *'"\'*(&|%_?!^ \\\0\n', "a*", "NOT", "thing OR 1", "NEAR(a b)", "title:thing", "^thing", "a AND", "-x", "!x",
+    "<->", ":*", "$1", "%s", "%(query)s", ":query", "a\0b", "\ud800", "x\udfffy", "\u202e", "\u200b", "\u00b7thing",
+    "x" * 100_000, "x " * 50_000, "\u017f" * 3000, "\ufdfa" * 1000, "'; DROP TABLE asks; --",
+)  # fmt: skip
+"""What would be operators, quotes or too much, if anything read it as such."""
 
 
 class Lists:
@@ -125,6 +152,31 @@ class Lists:
                 else:
                     expected.reverse()
                 assert await whole(store, wanted, 17) == expected, wanted
+
+    async def test_nothing_that_is_typed_into_a_search_is_an_error(self, store: Store) -> None:
+        says = "Zahlt “Müller & Söhne” ½ des Preises; 北京 İstanbul cafe\u0301 file_name.TXT"
+        request = pending(asked(1, shown=candidate("send_money.now", says=says)))
+        await store.transact(WORKSPACE, None, inserted(request))
+        for text in (
+            "müller", "MÜLLER SÖH", "sohne", "café", "CAFE\u0301", "北", "京", "name", "txt file", "money", "send now",
+            "istanbul", "1",
+        ):  # fmt: skip
+            found = await whole(store, Filter(text=text))
+            assert (found == [request]) == (text not in ("sohne",)), text
+        for text in HOSTILE:
+            for wanted in (Filter(text=text), Filter(states=(State.PENDING,), text=text)):
+                assert (await store.requests(WORKSPACE, wanted)).requests in ((), (request,))
+
+    async def test_what_is_purged_is_found_by_no_search(self, store: Store) -> None:
+        made = [pending(asked(n, shown=candidate(says=f"Pays rent {n}")), state=State.DENIED) for n in range(3)]
+        for request in made:
+            await store.transact(WORKSPACE, None, inserted(request))
+        assert len(await whole(store, Filter(text="rent"))) == 3
+        now = await store.now() + timedelta(days=1)
+        assert await store.purge(WORKSPACE, now, noted) == 3
+        for text in ("rent", "pays rent 1", made[1].code, candidate().action.name):
+            assert await whole(store, Filter(text=text)) == []
+        assert len(await whole(store, Filter())) == 3
 
     async def test_while_rows_change_those_that_stay_are_seen_exactly_once(self, store: Store) -> None:
         made = await fill(store, 300)

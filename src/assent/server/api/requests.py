@@ -1,6 +1,5 @@
 """For people: what waits, what it is, and what they say about it."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -52,12 +51,17 @@ async def requests(
     action: Annotated[str, Query(max_length=200)] = "",
     risk: Risk | None = None,
     run: Annotated[str, Query(max_length=200)] = "",
-    text: Annotated[str, Query(max_length=200, description="In the title or the action's name.")] = "",
+    text: Annotated[
+        str, Query(max_length=200, description="Words, or how they begin: of the title, the action's name, the code.")
+    ] = "",
     review: Annotated[bool, Query(description="What ran and waits for review.")] = False,
     after: After = "",
     limit: Limit = 50,
 ) -> dict[str, Any]:
-    """Cards, most urgent first for what waits and newest first otherwise. `next` is where the next page begins."""
+    """Cards, most urgent first for what waits and newest first otherwise. `next` is where the next page begins.
+
+    A page of a search may hold few cards, or none, and still have a next one: the search goes on from there.
+    """
     states = tuple(state) if state else () if review else (State.PENDING,)
     wanted = Filter(
         states, agent=agent, action=action, risk=str(risk) if risk else "", run=run, text=text, review_open=review
@@ -142,12 +146,9 @@ async def events(visitor: Somebody, http: Request) -> StreamingResponse:
         try:
             yield "retry: 1000\n\n"
             async for found in listener.events(_HEARTBEAT):
-                if not found:
-                    yield ": still here\n\n"
                 if (not found or any(event.about == "identity" for event in found)) and await anybody(http) is None:
                     return  # whoever listened has logged out, or lost their token
-                for event in found:
-                    yield f"data: {json.dumps(event.document())}\n\n"
+                yield "".join(event.line for event in found) or ": still here\n\n"
         finally:
             events.leave(listener)
 

@@ -252,7 +252,7 @@ async def _mine(visitor: Visitor, wanted: Filter, after: str, now: datetime) -> 
     items: list[Item] = []
     while scanned < _SCANNED and count < 100:
         found = await inbox.page(wanted, after=after, limit=_PAGE)
-        scanned += len(found.requests)
+        scanned += _PAGE  # a page of a search may hold less, and took as long
         mine = [each for each in found.requests if inbox.may_decide(visitor.principal, each) is None]
         count += len(mine)
         after = found.next

@@ -21,7 +21,7 @@ from assent.errors import StoreError
 from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
-from assent.stores.listing import Dialect, beyond, listing
+from assent.stores.listing import Dialect, beyond
 from assent.stores.postgres.changes import Changes
 from assent.stores.postgres.connect import (
     Connection,
@@ -39,8 +39,9 @@ from assent.stores.postgres.recording import Recording
 from assent.stores.postgres.writers import Writers
 from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, changes_text, when
 from assent.stores.retention import purged
-from assent.stores.rows import NEVER, moment
+from assent.stores.rows import NEVER, micros, moment
 from assent.stores.run_lists import Fetch, RunReads
+from assent.stores.searching import page
 from assent.stores.statements import script
 
 log = logging.getLogger(__name__)
@@ -58,12 +59,27 @@ def _time(value: int) -> datetime:
 DIALECT = Dialect(
     bound="%({})s",
     contains="strpos({}, {}) > 0",
+    found=(
+        "WITH hits AS MATERIALIZED (SELECT id FROM asks WHERE workspace = {workspace} "
+        "AND array_to_tsvector(string_to_array(btrim(title), ' ')) @@ {query}::tsquery) "
+        # The limit keeps each of them looked up by its key: there are few.
+        "SELECT r.id, r.urgency, r.due_at FROM hits CROSS JOIN LATERAL "
+        "(SELECT * FROM requests WHERE workspace = {workspace} AND id = hits.id LIMIT 1) r WHERE true"
+    ),
+    sample=(
+        "SELECT count(*) FROM (SELECT 1 FROM asks "
+        "WHERE array_to_tsvector(string_to_array(btrim(title), ' ')) @@ %(query)s::tsquery LIMIT %(limit)s) f"
+    ),
     ended="r.ended",
     open="NOT r.ended",
     same="a.workspace = r.workspace AND a.id = r.id",
+    key="r.id, r.urgency, r.due_at",
+    titles="CROSS JOIN LATERAL (SELECT title FROM asks WHERE workspace = %(workspace)s AND id = r.id LIMIT 1) a",
     newest="requests_pkey",
     hint="",
     when=_time,
+    since=micros,
+    query=lambda words: " & ".join(f"'{word}':*" for word in words),
 )
 
 
@@ -170,8 +186,12 @@ class PostgresStore(RunReads):
         return await self._requests("similar", {"workspace": workspace, **names, "limit": limit})
 
     async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
-        query = listing(workspace, wanted, after, limit, DIALECT)
-        return query.page(await self._errand(lambda link: link.fetch(query.sql.encode(), query.values)))
+        found: Page = await self._errand(
+            lambda link: page(
+                workspace, wanted, after, limit, DIALECT, lambda sql, values: link.fetch(sql.encode(), values)
+            )
+        )
+        return found
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
         return await self._list("due", {"workspace": workspace, "limit": limit})

@@ -11,6 +11,7 @@ import apsw
 from assent.errors import StoreBusy, StoreError, StoreFull
 from assent.stores.migrate import missing
 from assent.stores.statements import migrations
+from assent.stores.words import searchable
 
 _SETTINGS: dict[str, Any] = {"synchronous": 2, "foreign_keys": 1, "trusted_schema": 0, "cell_size_check": 1}
 _JOURNAL_BYTES = 64 << 20
@@ -121,6 +122,7 @@ def _set(connection: apsw.Connection, path: Path) -> None:
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     known = migrations("sqlite")
     try:
+        connection.create_scalar_function("assent_words", lambda *texts: searchable(*map(str, texts)))
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.execute(

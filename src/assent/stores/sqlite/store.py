@@ -24,10 +24,11 @@ from assent.errors import StoreError
 from assent.ports import Filter, Logged, Page, Signed, Step, StoredPolicy
 from assent.stores import rows
 from assent.stores.hands import Hands
-from assent.stores.listing import Dialect, beyond, listing
+from assent.stores.listing import Dialect, beyond
 from assent.stores.retention import purged
 from assent.stores.rows import micros, moment
 from assent.stores.run_lists import Fetch, RunReads
+from assent.stores.searching import page
 from assent.stores.sqlite.connect import create_private, fetch, translated
 from assent.stores.sqlite.glance import Glance, Missed
 from assent.stores.sqlite.readers import Look, readers
@@ -42,12 +43,21 @@ log = logging.getLogger(__name__)
 DIALECT = Dialect(
     bound=":{}",
     contains="instr({}, {}) > 0",
+    found=(
+        "SELECT r.id, r.urgency, r.due_at FROM words CROSS JOIN requests r ON r.seq = words.rowid "
+        "WHERE words MATCH {query}"
+    ),
+    sample="SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH :query LIMIT :limit) f",
     ended="r.ended = 1",
     open="r.ended = 0",
     same="a.seq = r.seq",
+    key="r.id, r.urgency, r.due_at, r.seq",
+    titles="JOIN asks a ON a.seq = r.seq",
     newest="requests_id",
     hint="INDEXED BY {}",
     when=lambda value: value,
+    since=int,
+    query=lambda words: " ".join(f'"{word}"*' for word in words),
 )
 PURGED_AT_ONCE = 200
 Notice = Callable[[Mapping[str, int] | None], None]
@@ -154,9 +164,12 @@ class SqliteStore(RunReads):
         return await self._requests("similar", {"workspace": workspace, **names, "limit": limit})
 
     async def requests(self, workspace: str, wanted: Filter, *, after: str = "", limit: int = 50) -> Page:
-        query = listing(workspace, wanted, after, limit, DIALECT)
-        page: Page = await self._read(lambda connection: query.page(fetch(connection, query.sql, query.values)))
-        return page
+        found: Page = await self._read(
+            lambda connection: page(
+                workspace, wanted, after, limit, DIALECT, lambda sql, values: fetch(connection, sql, values)
+            )
+        )
+        return found
 
     async def due(self, workspace: str, limit: int = 100) -> tuple[Request, ...]:
         return await self._list("due", {"workspace": workspace, "now": micros(self._clock()), "limit": limit})

@@ -32,3 +32,12 @@ CREATE TRIGGER entries_agent_proves_nothing BEFORE INSERT ON entries FOR EACH RO
 
 -- What people decided before, for the same agent and action.
 CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');
+
+-- What a search looks at: the words of `title`, each after a space, split and folded before they come here. They are
+-- taken as they are: the server's own parser would split some of them again, by rules that depend on its locale.
+UPDATE asks SET title = CASE WHEN r.purged THEN '' ELSE
+    ' ' || btrim(regexp_replace(asks.title || ' ' || lower(r.code), '[\x01-\x2f\x3a-\x60\x7b-\x7f]+', ' ', 'g')) END
+FROM requests r WHERE r.workspace = asks.workspace AND r.id = asks.id;
+-- What was asked last is looked through word by word until there is enough of it; not too much, or searches are slow.
+CREATE INDEX asks_words ON asks USING gin (array_to_tsvector(string_to_array(btrim(title), ' ')))
+    WITH (gin_pending_list_limit = 512);

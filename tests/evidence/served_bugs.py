@@ -1,0 +1,55 @@
+"""Bugs to plant in a server. Each breaks the process it is called in, and no other."""
+
+import asyncio
+from typing import Any
+
+from assent.engine.inbox import WAITING
+from assent.server import deciding
+from assent.server.api import requests as api
+from assent.server.events import Events
+from assent.server.pages import inbox
+
+
+def counts_everything() -> None:
+    """The list counts what waits by reading it."""
+    listing = inbox._listing
+
+    async def counted(visitor: Any, query: Any, now: Any) -> Any:
+        after = ""
+        for _ in range(20):
+            page = await visitor.room.desk.inbox.page(WAITING, after=after, limit=500)
+            if not (after := page.next):
+                break
+        return await listing(visitor, query, now)
+
+    inbox._listing = counted
+
+
+def hears_badly() -> None:
+    """One notice in ten is not passed on."""
+    one, heard = Events._one, [0]
+
+    async def some(self: Events, key: str, version: int) -> None:
+        heard[0] += 1
+        if heard[0] % 10:
+            await one(self, key, version)
+
+    Events._one = some  # type: ignore[method-assign]
+
+
+def answers_too_early() -> None:
+    """A decision is acknowledged before it is committed."""
+    decide = deciding.decide
+    chores: set[Any] = set()
+
+    async def later(visitor: Any, request: Any, said: Any) -> Any:
+        async def work() -> None:
+            await asyncio.sleep(0.2)
+            await decide(visitor, request, said)
+
+        chore = asyncio.ensure_future(work())
+        chores.add(chore)
+        chore.add_done_callback(chores.discard)
+        return request
+
+    api.decide = later  # type: ignore[assignment]
