@@ -73,8 +73,9 @@ class FarExecution(Execution):
                 raise GuardError(f"an agent cannot bring about {type(event).__name__} through a server")
         return replace(request_in(told), fence=request.fence, sealed=request.sealed)
 
-    async def _keep_evidence(self, request: Request, event: Finish | Fail) -> None:
-        """The server has kept it."""
+    async def _keep_evidence(self, request: Request, event: Finish | Fail) -> Request:
+        """The server has kept it, and has looked whether somebody found it done meanwhile."""
+        return request
 
 
 class FarCalls(Calls):
@@ -83,7 +84,7 @@ class FarCalls(Calls):
     line: Line
     execution: FarExecution
 
-    def runs_at_once(self, prepared: Prepared) -> bool:  # noqa: ARG002
+    def runs_at_once(self, prepared: Prepared) -> bool:
         """Only the server knows."""
         return False
 
@@ -136,7 +137,7 @@ class FarCalls(Calls):
 
         return request_in(await self._while_going(active, None, post))
 
-    async def begun(self, request: Request, active: HeldRun | None, *, counts: bool = True) -> Request:  # noqa: ARG002
+    async def begun(self, request: Request, active: HeldRun | None, *, counts: bool = True) -> Request:
         """Intent is on record; the server sees to what the run uses up."""
         run = _far(active)
 

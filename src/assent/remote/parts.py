@@ -65,11 +65,11 @@ class FarHub(Hub):
         super().__init__(store, workspace)
         self._line = line
 
-    def listen(self, listener: Callable[[Mapping[str, int] | None], None]) -> Callable[[], None]:  # noqa: ARG002
+    def listen(self, listener: Callable[[Mapping[str, int] | None], None]) -> Callable[[], None]:
         """Nothing is heard by itself: the server is asked."""
         return lambda: None
 
-    async def changed(self, request: Request, patience: float | None = None, ear: Ear | None = None) -> Request:  # noqa: ARG002
+    async def changed(self, request: Request, patience: float | None = None, ear: Ear | None = None) -> Request:
         """The request once it is newer than `request`, or as it is when patience runs out."""
         loop = asyncio.get_running_loop()
         until = None if patience is None else loop.time() + patience
@@ -84,11 +84,11 @@ class FarHub(Hub):
 class FarJudgement(Judgement):
     """The server judges, when a call is proposed and once more when it begins. Here nobody objects."""
 
-    async def is_paused(self, request: Request) -> bool:  # noqa: ARG002
+    async def is_paused(self, request: Request) -> bool:
         """The server says so when it is begun."""
         return False
 
-    async def objection(self, tool: Tool, request: Request) -> str:  # noqa: ARG002
+    async def objection(self, tool: Tool, request: Request) -> str:
         """The server says so when it is begun."""
         return ""
 

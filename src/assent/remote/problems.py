@@ -1,4 +1,4 @@
-"""A server's problems as the errors that a local gate would have raised."""
+"""A server's problems as the errors that a local gate would have raised: what agents hear beside what people do."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,16 +6,12 @@ from typing import Any
 import httpx
 
 from assent.errors import (
-    AlreadyDecided,
-    AssentError,
+    ActionFailed,
     Conflict,
     Denied,
     GuardError,
-    InvalidArguments,
     LeaseLost,
     Limited,
-    NotAllowed,
-    NotFound,
     OutcomeUnknown,
     PermitMismatch,
     Refused,
@@ -24,6 +20,7 @@ from assent.errors import (
     SentBack,
     StoreFull,
 )
+from assent.remote.raised import raised
 
 Problem = Mapping[str, Any]
 
@@ -41,9 +38,7 @@ def error_of(answer: httpx.Response) -> BaseException:
     make = _MADE.get(name)
     if make is not None:
         return make(problem, detail)
-    if answer.status_code in (401, 403):
-        return NotAllowed(detail, principal="")
-    return AssentError(detail)
+    return raised(problem, answer.status_code)
 
 
 def _named(problem: Problem) -> dict[str, str]:
@@ -72,23 +67,19 @@ def _held(kind: type[RunStopped]) -> Callable[[Problem, str], BaseException]:
 
 
 _MADE: dict[str, Callable[[Problem, str], BaseException]] = {
-    "not-found": lambda _, detail: NotFound(detail),
-    "not-allowed": lambda _, detail: NotAllowed(detail, principal=""),
-    "already-decided": lambda problem, detail: AlreadyDecided(
-        detail, **_named(problem), by=str(problem.get("by", "")), at=None
+    "failed": lambda problem, detail: ActionFailed(
+        detail,
+        request_id=_named(problem)["request_id"],
+        code=_named(problem)["code"],
+        error=str(problem.get("error", "")),
     ),
     "lease-lost": _conflict(LeaseLost),
     "permit-mismatch": _conflict(PermitMismatch),
-    "conflict": _conflict(Conflict),
-    "stale": _conflict(Conflict),
-    "duplicate": _conflict(Conflict),
     "limited": lambda problem, _: Limited("the agent", str(problem.get("reason", ""))),
     "sent-back": _denied(SentBack),
     "refused": _denied(Refused),
     "denied": _denied(Denied),
     "outcome-unknown": lambda problem, _: OutcomeUnknown(_named(problem)["request_id"], _named(problem)["code"]),
-    "invalid-arguments": lambda _, detail: InvalidArguments(detail),
-    "invalid": lambda _, detail: InvalidArguments(detail),
     "invalid-proposal": lambda _, detail: GuardError(detail),
     "store-full": lambda _, detail: StoreFull(detail),
     "paused": _held(RunPaused),

@@ -56,10 +56,12 @@ class FarRun(ActiveRun):
         self,
         event: Callable[[int], RunEvent],
         *,
-        ends: bool = False,  # noqa: ARG002  the server knows which event ends a run
+        ends: bool = False,
         snapshot: str | None = None,
-        awaiting: tuple[str, ...] = (),  # noqa: ARG002
+        awaiting: tuple[str, ...] = (),
     ) -> None:
+        if self.is_over:
+            return
         path, held = f"/runs/{self.id}", {"fence": self._fence}
         match event(self._fence):
             case Live(lease=lease):
