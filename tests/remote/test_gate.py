@@ -398,3 +398,31 @@ async def test_a_wrong_token_is_said_at_once(place: Place):
     with pytest.raises(assent.AssentError, match="the token is for"), gate.context(agent="other"):
         pytest.fail("went on under another name")
     await gate.close()
+
+
+async def test_a_run_inside_another_that_had_finished_is_not_taken_twice(place: Place, gate: assent.Gate):
+    await place.policy("agents: {cleanup: {}}\nrules: [{name: notes, actions: ['note_*'], gate: watch}]\n")
+    ran: list[str] = []
+
+    @gate.guard(reversible=True, reach="local")
+    async def note_step(name: str) -> str:
+        ran.append(name)
+        return name
+
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    async def work() -> None:
+        async with gate.run("Outer", key="outer", patience=0):
+            async with gate.run("Inner", key="inner") as inner:
+                inner.outcome = await note_step("inside")
+            await delete_files(["/a"])
+
+    with pytest.raises(assent.Parked):
+        await work()
+    [request] = await place.waiting()
+    await place.approve(request)
+    await work()
+    assert ran == ["inside"]
+    assert {run.state for run in await place.desk.store.runs("default", RunFilter())} == {RunState.FINISHED}

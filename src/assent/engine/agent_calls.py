@@ -5,11 +5,12 @@ exist for this agent, it does not exist. There is no method here that decides.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -28,7 +29,7 @@ from assent.engine.execution import LEASE, Execution
 from assent.engine.guard import in_run
 from assent.engine.holding import HeldRun
 from assent.engine.judgement import Context
-from assent.engine.office import Held, Office
+from assent.engine.office import Held, HeldUp, Office
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.proposal import refused_again
 from assent.engine.questions import question
@@ -36,6 +37,8 @@ from assent.engine.sealing import redacted
 from assent.engine.tool import OptionSpec, Tool, tool
 from assent.errors import Conflict, InvalidArguments, NotFound, RunPaused, RunStopped
 from assent.ports import View
+
+T = TypeVar("T")
 
 STOPS = frozenset({"checkpoint", "draft", "exception", "sample", "cannot_go_on", "interrupt"})
 """Where runs stop for a person: actions of Assent itself, which do nothing."""
@@ -146,10 +149,7 @@ class AgentCalls:
             if active is not None:
                 await active.read_once()
             return None
-        try:
-            request, _ = await self._calls.submit(prepared, start=False)
-        except Held as held:
-            raise stopped_or_paused(held) from None
+        request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False))
         return self._own(request)
 
     async def ask(
@@ -163,6 +163,8 @@ class AgentCalls:
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
             context = in_run(context, active, "question", {"question": text})
+            if active.is_over:
+                await active.step_on_record(context.key)
         asked = question(
             self._calls, context, text, choices, schema, guess, time, reviewers if self.is_trusted else ()
         )  # fmt: skip
@@ -180,20 +182,20 @@ class AgentCalls:
             return request
         made = _tool_of(request)
         _is_ready(request, made)
-        await self._until_go(patience)
         # A key without a run stands below the agent's own name, and there is nothing to hold.
         run = request.ask.run if request.ask.run != self.agent else ""
         active = await self.held(run, fence) if run else None
-        if await self._judgement.is_paused(request):
-            raise RunPaused("", "", "what it belongs to is paused")
-        if reason := await self._judgement.objection(made, request):
-            raise refusal(await self._execution(worker, lease).withdraw(request, reason))
         calls = copy(self._calls)
         calls.execution = self._execution(worker, lease)
-        try:
+
+        async def begun() -> Request:
+            if await self._judgement.is_paused(request):
+                raise RunPaused("", "", "what it belongs to is paused")
+            if reason := await self._judgement.objection(made, request):
+                raise refusal(await calls.execution.withdraw(request, reason))
             return await calls.begun(request, active, counts=request.candidate.action.name not in STOPS)
-        except Held as held:
-            raise stopped_or_paused(held) from None
+
+        return await self._once_going(patience, begun)
 
     def is_begun_by(self, request: Request, attempt: str) -> bool:
         """It runs, and this very attempt began it."""
@@ -276,6 +278,17 @@ class AgentCalls:
         return active
 
     # What all of that shares
+
+    async def _once_going(self, patience: float, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gave while nothing holds the agent up; held up in that very moment, nothing was written."""
+        while True:
+            await self._until_go(patience)
+            try:
+                return await make()
+            except HeldUp:
+                await self._judgement.refresh()
+            except Held as held:
+                raise stopped_or_paused(held) from None
 
     async def _until_go(self, patience: float) -> None:
         try:

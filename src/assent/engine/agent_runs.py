@@ -17,12 +17,12 @@ from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
 from assent.core.run import PlanStep, Run, RunState
 from assent.core.run_life import Failed, Finished, Live, Park, RunEvent, Stopped
-from assent.engine.agent_calls import STOPS, AgentCalls, ProxiedRun, stopped_or_paused
+from assent.engine.agent_calls import STOPS, AgentCalls, ProxiedRun
 from assent.engine.execution import LEASE
 from assent.engine.holding import as_json
-from assent.engine.hosting import Resumption, begin, new_run, taken_up
+from assent.engine.hosting import Resumption, begin, begin_inside, new_run, taken_up
 from assent.engine.judgement import Context
-from assent.engine.office import Held, StopPoint
+from assent.engine.office import StopPoint
 from assent.engine.oversight import Oversight
 from assent.engine.sealing import redacted
 from assent.engine.stopping import stop_call
@@ -43,9 +43,12 @@ class AgentRuns(AgentCalls):
 
     async def begin_run(
         self, goal: str, *, attempt: str, original: str = "", plan: Iterable[PlanStep] = (), key: str = "",
-        parent: str = "", scope: Any = None, lease: timedelta = LEASE, patience: float = 0,
+        parent: str = "", parent_fence: int = 0, scope: Any = None, lease: timedelta = LEASE, patience: float = 0,
     ) -> Run:  # fmt: skip
-        """A new run, or the open one with this key, held by this attempt. A scope is for the operator to give."""
+        """A new run, or the open one with this key, held by this attempt. A scope is for the operator to give.
+
+        Inside a `parent` that the same process holds, one with this key that has finished is given back as it is.
+        """
         if scope and not self.is_trusted:
             raise NotAllowed(
                 "a scope says what a run may do, and an agent does not say that of itself; an operator can list "
@@ -56,13 +59,16 @@ class AgentRuns(AgentCalls):
             await self.run(parent)
         await self._until_go(patience)
         known = await self._store.run_by_key(self._office.workspace, self.agent, key) if key else None
-        if known is not None and known.state.is_open:
+        if known is not None and (known.state.is_open or parent_fence):
             self._is_free(known)
         office = replace(self._office, worker=self._worker(attempt), lease=lease)
         made = new_run(
             office, goal, agent=self.agent, original=original, scope=scope or None, host="", key=key, parent=parent
         )
-        run = await begin(office, made)
+        if parent_fence and key:
+            run = await begin_inside(office, await self.held(parent, parent_fence), made)
+        else:
+            run = await begin(office, made)
         steps = tuple(plan)
         if steps and not run.plan:
             active = self._proxied(run, run.fence)
@@ -124,10 +130,7 @@ class AgentRuns(AgentCalls):
         prepared = stop_call(self._calls, Context(agent=self.agent), active, point)
         if prepared is None:
             return None
-        try:
-            request, _ = await self._calls.submit(prepared, start=False)
-        except Held as held:
-            raise stopped_or_paused(held) from None
+        request, _ = await self._once_going(0, lambda: self._calls.submit(prepared, start=False))
         return self._own(request)
 
     async def park(self, run_id: str, fence: int, waits: tuple[str, ...], state: Json, *, keeps: bool = False) -> Run:

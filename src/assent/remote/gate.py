@@ -113,14 +113,20 @@ class FarGate(Gate):
         if host:
             raise GuardError("a run behind a server has no host; enter it again with its key, or use a local gate")
         parent = CURRENT.get()
+        parent = parent if isinstance(parent, FarRun) else None
+        # A run that nobody can take up again needs no memory of those inside it.
+        outer = parent if parent is not None and not parent.record.key.startswith("once:") else None
         said = {
-            "goal": goal, "original": original, "scope": scope, "key": key,
-            "parent": parent.id if isinstance(parent, FarRun) else "", "attempt": uuid.uuid4().hex,
+            "goal": goal, "original": original, "scope": scope,
+            "key": key if outer is None else outer.key_inside(key, goal), "parent": "" if parent is None else parent.id,
+            "parent_fence": 0 if outer is None else outer.fence, "attempt": uuid.uuid4().hex,
             "lease": self._lease.total_seconds(),
         }  # fmt: skip
         wait = None if patience is _MISSING else patience
         told = await self._begun(said, wait)
         async with held(self._office, run_in(told, told["fence"]), wait, FarRun) as active:
+            if outer is not None:
+                outer.entered_inside(key, active)
             yield active
 
     async def _begun(self, said: dict[str, Any], patience: float | None) -> dict[str, Any]:

@@ -1,29 +1,29 @@
-"""A server's problems as the errors that a local gate would have raised."""
+"""A server's problems as the errors that a local gate would have raised: what agents hear beside what people do."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import httpx
 
 from assent.errors import (
-    AlreadyDecided,
-    AssentError,
+    ActionFailed,
     Conflict,
     Denied,
     GuardError,
-    InvalidArguments,
     LeaseLost,
     Limited,
-    NotAllowed,
-    NotFound,
     OutcomeUnknown,
     PermitMismatch,
+    PolicyError,
     Refused,
     RunPaused,
     RunStopped,
     SentBack,
+    StoreError,
     StoreFull,
 )
+from assent.remote.raised import raised
 
 Problem = Mapping[str, Any]
 
@@ -41,9 +41,7 @@ def error_of(answer: httpx.Response) -> BaseException:
     make = _MADE.get(name)
     if make is not None:
         return make(problem, detail)
-    if answer.status_code in (401, 403):
-        return NotAllowed(detail, principal="")
-    return AssentError(detail)
+    return raised(problem, answer.status_code)
 
 
 def _named(problem: Problem) -> dict[str, str]:
@@ -71,24 +69,37 @@ def _held(kind: type[RunStopped]) -> Callable[[Problem, str], BaseException]:
     return make
 
 
+def _at(problem: Problem) -> datetime | None:
+    at = problem.get("at")
+    try:
+        return datetime.fromisoformat(at) if isinstance(at, str) else None
+    except ValueError:
+        return None
+
+
+def _policy(problem: Problem, detail: str) -> PolicyError:
+    complaints = problem.get("complaints")
+    return PolicyError(detail, complaints=tuple(map(str, complaints)) if isinstance(complaints, list) else ())
+
+
 _MADE: dict[str, Callable[[Problem, str], BaseException]] = {
-    "not-found": lambda _, detail: NotFound(detail),
-    "not-allowed": lambda _, detail: NotAllowed(detail, principal=""),
-    "already-decided": lambda problem, detail: AlreadyDecided(
-        detail, **_named(problem), by=str(problem.get("by", "")), at=None
+    "confirmation-needed": lambda problem, detail: ConfirmationNeeded(detail, phrase=str(problem.get("phrase", ""))),
+    "invalid-decision": lambda _, detail: InvalidDecision(detail),
+    "policy-error": _policy,
+    "store-unavailable": lambda _, detail: StoreError(detail),
+    "failed": lambda problem, detail: ActionFailed(
+        detail,
+        request_id=_named(problem)["request_id"],
+        code=_named(problem)["code"],
+        error=str(problem.get("error", "")),
     ),
     "lease-lost": _conflict(LeaseLost),
     "permit-mismatch": _conflict(PermitMismatch),
-    "conflict": _conflict(Conflict),
-    "stale": _conflict(Conflict),
-    "duplicate": _conflict(Conflict),
     "limited": lambda problem, _: Limited("the agent", str(problem.get("reason", ""))),
     "sent-back": _denied(SentBack),
     "refused": _denied(Refused),
     "denied": _denied(Denied),
     "outcome-unknown": lambda problem, _: OutcomeUnknown(_named(problem)["request_id"], _named(problem)["code"]),
-    "invalid-arguments": lambda _, detail: InvalidArguments(detail),
-    "invalid": lambda _, detail: InvalidArguments(detail),
     "invalid-proposal": lambda _, detail: GuardError(detail),
     "store-full": lambda _, detail: StoreFull(detail),
     "paused": _held(RunPaused),

@@ -60,6 +60,8 @@ class FarRun(ActiveRun):
         snapshot: str | None = None,
         awaiting: tuple[str, ...] = (),
     ) -> None:
+        if self.is_over:
+            return
         path, held = f"/runs/{self.id}", {"fence": self._fence}
         match event(self._fence):
             case Live(lease=lease):

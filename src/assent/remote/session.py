@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from assent.errors import NotAllowed, StoreError
-from assent.remote.raised import raised
+from assent.remote.problems import error_of
 
 TRIES = 5
 _FIRST_PAUSE = 0.2
@@ -106,12 +106,8 @@ def _heard(event: Mapping[str, Any]) -> Mapping[str, int] | None:
 
 
 def _told(answer: httpx.Response) -> Any:
-    try:
-        said = answer.json() if answer.content else {}
-    except ValueError:
-        said = {}
-    if answer.is_success:
-        return said
     if answer.status_code == 401:
         raise NotAllowed("the server does not know this session any more; `assent login URL`", principal="")
-    raise raised(said if isinstance(said, dict) else {}, answer.status_code)
+    if not answer.is_success:
+        raise error_of(answer)
+    return answer.json() if answer.content else {}

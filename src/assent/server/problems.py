@@ -11,6 +11,11 @@ from starlette.exceptions import HTTPException
 from assent import errors
 from assent.telling.plain import one_line
 
+_BESIDE = (
+    "request_id", "code", "state", "by", "at", "phrase", "reason", "next_step", "stop", "error", "grant_id",
+    "complaints",
+)  # fmt: skip
+"""What an error carries that is told beside its words."""
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -38,6 +43,7 @@ _SITUATIONS: tuple[tuple[type[BaseException], Situation], ...] = (
     (errors.Refused, Situation(409, "refused", "Policy forbids it")),
     (errors.Denied, Situation(409, "denied", "Denied")),
     (errors.GrantSpent, Situation(409, "grant-spent", "The grant is used up")),
+    (errors.ActionFailed, Situation(409, "failed", "It was tried and failed")),
     (errors.OutcomeUnknown, Situation(409, "outcome-unknown", "Nobody knows whether it happened")),
     (errors.InvalidDecision, Situation(422, "invalid-decision", "This decision does not fit")),
     (errors.InvalidArguments, Situation(422, "invalid-arguments", "These arguments cannot be carried")),
@@ -118,7 +124,7 @@ def document_of(problem: BaseException, instance: str = "") -> dict[str, Any]:
         made["instance"] = instance
     if isinstance(problem, Problem):
         made |= problem.more
-    for name in ("request_id", "code", "state", "by", "at", "phrase", "reason", "next_step", "grant_id", "complaints"):
+    for name in _BESIDE:
         value = getattr(problem, name, None)
         if value:
             made[name] = value.isoformat() if hasattr(value, "isoformat") else value

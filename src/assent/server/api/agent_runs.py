@@ -49,6 +49,10 @@ class NewRun(Body):
     plan: Annotated[list[Planned], Field(default=[], max_length=500)]
     key: Annotated[str, Field(default="", max_length=500, description="Begun again with it, the same run goes on.")]
     parent: Annotated[str, Field(default="", max_length=200, description="The run that this one works for.")]
+    parent_fence: Annotated[
+        int,
+        Field(default=0, ge=0, description="Whoever holds the parent gets back what finished inside, not run again."),
+    ]
     scope: dict[str, Any] | None = Field(default=None, description="What it may do; only from agents vouched for.")
     attempt: Attempt
     lease: Lease
@@ -134,7 +138,8 @@ async def begin(agent: Caller, said: NewRun, wait: Wait = 0, idempotency_key: Id
     """
     run = await agent.begin_run(
         said.goal, attempt=_attempt(said.attempt), original=said.original, plan=_plan(said.plan),
-        key=step_key(said.key, idempotency_key), parent=said.parent, scope=said.scope, lease=seconds(said.lease),
+        key=step_key(said.key, idempotency_key), parent=said.parent, parent_fence=said.parent_fence,
+        scope=said.scope, lease=seconds(said.lease),
         patience=wait,
     )  # fmt: skip
     return agent_run_document(run, fence=run.fence, lease_seconds=said.lease)
