@@ -74,11 +74,7 @@ class FarExecution(Execution):
         return replace(request_in(told), fence=request.fence, sealed=request.sealed)
 
     async def _keep_evidence(self, request: Request, event: Finish | Fail) -> Request:
-<<<<<<< HEAD
-        """The server has kept it, and took a late result where somebody had found it done."""
-=======
         """The server has kept it, and has looked whether somebody found it done meanwhile."""
->>>>>>> helper-api
         return request
 
 

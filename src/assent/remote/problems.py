@@ -8,9 +8,11 @@ import httpx
 
 from assent.errors import (
     ActionFailed,
+    ConfirmationNeeded,
     Conflict,
     Denied,
     GuardError,
+    InvalidDecision,
     LeaseLost,
     Limited,
     OutcomeUnknown,
