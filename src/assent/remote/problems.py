@@ -25,7 +25,6 @@ from assent.errors import (
     StoreError,
     StoreFull,
 )
-from assent.remote.raised import raised
 
 Problem = Mapping[str, Any]
 
@@ -43,7 +42,9 @@ def error_of(answer: httpx.Response) -> BaseException:
     make = _MADE.get(name)
     if make is not None:
         return make(problem, detail)
-    return raised(problem, answer.status_code)
+    if answer.status_code in (401, 403):
+        return NotAllowed(detail, principal="")
+    return Conflict(detail, **_named(problem)) if answer.status_code == 409 else AssentError(detail)
 
 
 def _named(problem: Problem) -> dict[str, str]:
