@@ -94,7 +94,7 @@ class Visit:
         await self._get("the list, of an agent", f"/?agent={AGENT}", "remove")
         await self._get("a search that all fit", "/?text=remo", "remove")
         # Ten of them, so that it shows as much here as there.
-        await self._get("a search that one in a hundred fits", "/api/v1/requests?limit=10&text=file+old+37", "old/37")
+        await self._get("a search that one in a hundred fits", "/api/v1/requests?limit=10&text=file+old+37", "remove")
         await self._get("a search that one fits", f"/?text={aim.code}", aim.code)
         await self._get("a search that none fits", "/?text=zebra", "")
         await self._decide(aim)
