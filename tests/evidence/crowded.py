@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -148,9 +148,7 @@ def compared(
         both = [
             stack.enter_context(served(f"server{n}", place, plant=plant)) for n, place in enumerate(places.values())
         ]
-        both = [
-            Served(name, *(one.place, one.process, one.url, one.secret)) for name, one in zip(places, both, strict=True)
-        ]
+        both = [replace(one, name=name) for name, one in zip(places, both, strict=True)]
         progress("visiting")
         child = fork("visitor", lambda say: visited(both, seed, size.rounds, say))
         wrong = list(answer(child, within=SECONDS)["wrong"])
