@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -94,7 +94,7 @@ class Visit:
         await self._get("the list, of an agent", f"/?agent={AGENT}", "remove")
         await self._get("a search that all fit", "/?text=remo", "remove")
         # Ten of them, so that it shows as much here as there.
-        await self._get("a search that one in a hundred fits", "/api/v1/requests?limit=10&text=file+old+37", "old/37")
+        await self._get("a search that one in a hundred fits", "/api/v1/requests?limit=10&text=file+old+37", "remove")
         await self._get("a search that one fits", f"/?text={aim.code}", aim.code)
         await self._get("a search that none fits", "/?text=zebra", "")
         await self._decide(aim)
@@ -148,9 +148,7 @@ def compared(
         both = [
             stack.enter_context(served(f"server{n}", place, plant=plant)) for n, place in enumerate(places.values())
         ]
-        both = [
-            Served(name, *(one.place, one.process, one.url, one.secret)) for name, one in zip(places, both, strict=True)
-        ]
+        both = [replace(one, name=name) for name, one in zip(places, both, strict=True)]
         progress("visiting")
         child = fork("visitor", lambda say: visited(both, seed, size.rounds, say))
         wrong = list(answer(child, within=SECONDS)["wrong"])

@@ -182,7 +182,7 @@ class Killed:
         self._place, self._plant = place, plant
         self.process, log = started("second", place, plant=plant)
         self.url, link = way_in(self.process, log)
-        self.secret = logged_in(self.url, link)
+        self.entered = logged_in(self.url, link)
 
     def again(self) -> None:
         self.process.signal(signal.SIGKILL)
@@ -202,9 +202,9 @@ def trial(place: Place, seed: int, size: Size, progress: Progress, plant: str = 
     second = None
     try:
         url, link = way_in(first, log)
-        one = Served("first", place, first, url, logged_in(url, link))
+        one = Served("first", place, first, url, *logged_in(url, link))
         second = Killed(place, plant)
-        two = Served("second", place, second.process, second.url, second.secret)
+        two = Served("second", place, second.process, second.url, *second.entered)
         ear = fork("ear", lambda say: hears(one, orders, say))
         listen([ear], time.monotonic() + 60, lambda: bool(ear.said("ready") or ear.said("crash")))
         client = fork("client", lambda say: decides([one, two], wanted, seed, say))

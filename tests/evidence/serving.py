@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from assent.server.visitors import CSRF_HEADER, csrf_for
+from assent.server.visitors import CSRF_HEADER
 from tests.evidence.processes import Child, Say, TookTooLong, fork
 from tests.evidence.world import Place
 
@@ -30,10 +30,11 @@ class Served:
     process: Child
     url: str
     secret: str
+    csrf: str
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"cookie": f"{COOKIE}={self.secret}", CSRF_HEADER: csrf_for(self.secret)}
+        return {"cookie": f"{COOKIE}={self.secret}", CSRF_HEADER: self.csrf}
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, headers=self.headers, timeout=60)
@@ -69,11 +70,15 @@ def way_in(process: Child, log: Path) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def logged_in(url: str, link: str) -> str:
-    """The cookie of whoever pressed the button behind the link."""
-    answer = httpx.post(f"{url}/enter", data={"link": link}, timeout=60)
-    answer.raise_for_status() if answer.status_code >= 400 else None
-    return answer.cookies[COOKIE]
+def logged_in(url: str, link: str) -> tuple[str, str]:
+    """The cookie of whoever pressed the button behind the link, and what the pages it gets send with every change."""
+    with httpx.Client(base_url=url, timeout=60) as client:
+        client.post("/enter", data={"link": link})
+        page = client.get("/")
+        page.raise_for_status()
+        found = re.search(r'name="csrf"[^>]*(?:content|value)="([0-9a-f]+)"', page.text)
+        assert found is not None
+        return client.cookies[COOKIE], found[1]
 
 
 @contextmanager
@@ -82,7 +87,7 @@ def served(name: str, place: Place, *, plant: str = "") -> Iterator[Served]:
     process, log = started(name, place, plant=plant)
     try:
         url, link = way_in(process, log)
-        yield Served(name, place, process, url, logged_in(url, link))
+        yield Served(name, place, process, url, *logged_in(url, link))
     finally:
         process.signal(signal.SIGKILL)
         process.end()

@@ -33,7 +33,7 @@ class Dialect:
     contains: str
     """Whether a text contains another."""
     found: str
-    """Requests, as `r`, by what the index of words says of {query}; to be followed by conditions."""
+    """Requests `r` and their asks `a`, by what the index of words says of {query}; conditions follow."""
     sample: str
     """How many of the requests that stand for many fit {query}, up to {limit}."""
     ended: str

@@ -18,6 +18,7 @@ FIRST_WALKS = (250, 1_000)
 LONG_WALK = 8_000
 MANY = 32
 """So many of those that stand for many fit: about 2,000 do."""
+COUNTED = 4_000
 
 Rows = list[tuple[Any, ...]]
 Fetch = Callable[[str, dict[str, Any]], Rows]
@@ -69,15 +70,32 @@ class _Search:
         return len(self._hits) > self._limit or not self._after
 
     def _fit_many(self) -> bool:
-        values = {"query": self._dialect.query(marked(self._words)), "limit": MANY}
-        return int(self._fetch(self._dialect.sample, values)[0][0]) >= MANY
+        return self._sampled(self._words, MANY) >= MANY
+
+    def _sampled(self, words: tuple[str, ...], most: int) -> int:
+        """How many of the requests that stand for many fit."""
+        values = {"query": self._dialect.query(marked(words)), "limit": most}
+        return int(self._fetch(self._dialect.sample, values)[0][0])
 
     def _look_up(self) -> None:
         """Whatever is left of the list and fits is known, up to the page."""
         query = listing(self._workspace, self._wanted, self._after, self._limit, self._dialect)
-        values = query.values | {"query": self._dialect.query(self._words)}
-        self._hits += [(key, urgency, due) for key, urgency, due in self._fetch(look_up_sql(query), values)]
+        rare, common = self._apart()
+        values = query.values | {"query": self._dialect.query(rare)}
+        values |= {f"word{number}": f" {word}" for number, word in enumerate(common)}
+        self._hits += [
+            (key, urgency, due) for key, urgency, due in self._fetch(look_up_sql(query, len(common)), values)
+        ]
         self._after = ""
+
+    def _apart(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words that the index is asked for, and those that so many have that it is quicker to read the rest."""
+        if len(self._words) == 1:
+            return self._words, ()
+        counts = {word: self._sampled((word,), COUNTED) for word in self._words}
+        bound = 4 * (1 + min(counts.values()))
+        rare = tuple(word for word in self._words if counts[word] <= bound)
+        return rare, tuple(word for word in self._words if word not in rare)
 
     def _found(self) -> Page:
         """The page, read; and where the next begins."""
@@ -110,10 +128,12 @@ def walk_sql(query: Listing, words: int) -> str:
     )
 
 
-def look_up_sql(query: Listing) -> str:
-    """Those of a list that the index of words names."""
-    found = query.dialect.found.format(query=query.dialect["query"], workspace=query.dialect["workspace"])
-    return f"{found} AND {query.conditions} ORDER BY {query.order} LIMIT {query.dialect['limit']}"
+def look_up_sql(query: Listing, words: int = 0) -> str:
+    """Those of a list that the index of words names and that have so many other words."""
+    dialect = query.dialect
+    found = dialect.found.format(query=dialect["query"], workspace=dialect["workspace"])
+    fits = "".join(f" AND {dialect.contains.format('a.title', dialect[f'word{number}'])}" for number in range(words))
+    return f"{found}{fits} AND {query.conditions} ORDER BY {query.order} LIMIT {query.dialect['limit']}"
 
 
 def read_sql(names: list[str], dialect: Dialect) -> str:

@@ -60,11 +60,11 @@ DIALECT = Dialect(
     bound="%({})s",
     contains="strpos({}, {}) > 0",
     found=(
-        "WITH hits AS MATERIALIZED (SELECT id FROM asks WHERE workspace = {workspace} "
+        "WITH a AS MATERIALIZED (SELECT id, title FROM asks WHERE workspace = {workspace} "
         "AND array_to_tsvector(string_to_array(btrim(title), ' ')) @@ {query}::tsquery) "
         # The limit keeps each of them looked up by its key: there are few.
-        "SELECT r.id, r.urgency, r.due_at FROM hits CROSS JOIN LATERAL "
-        "(SELECT * FROM requests WHERE workspace = {workspace} AND id = hits.id LIMIT 1) r WHERE true"
+        "SELECT r.id, r.urgency, r.due_at FROM a CROSS JOIN LATERAL "
+        "(SELECT * FROM requests WHERE workspace = {workspace} AND id = a.id LIMIT 1) r WHERE true"
     ),
     sample=(
         "SELECT count(*) FROM (SELECT 1 FROM asks "

@@ -44,8 +44,8 @@ DIALECT = Dialect(
     bound=":{}",
     contains="instr({}, {}) > 0",
     found=(
-        "SELECT r.id, r.urgency, r.due_at FROM words CROSS JOIN requests r ON r.seq = words.rowid "
-        "WHERE words MATCH {query}"
+        "SELECT r.id, r.urgency, r.due_at FROM words CROSS JOIN asks a ON a.seq = words.rowid "
+        "CROSS JOIN requests r ON r.seq = a.seq WHERE words MATCH {query}"
     ),
     sample="SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH :query LIMIT :limit) f",
     ended="r.ended = 1",
