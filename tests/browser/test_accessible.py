@@ -1,5 +1,6 @@
 """WCAG 2 A and AA by axe-core, in light and dark and on a phone; and how much the first page weighs."""
 
+import json
 from importlib.resources import files
 from typing import Any
 
@@ -68,8 +69,7 @@ async def test_no_violations(house: House, look: str) -> None:
     for name, code in cards.items():
         await alice.opens(code, "?whole=1")
         wrong[name] = await complaints(alice.page)
-        for act in await alice.at("#decide .act:not([open]) > summary").all():
-            await act.click()
+        await alice.page.evaluate("for (const act of document.querySelectorAll('#decide .act')) act.open = true")
         wrong[f"{name}, deciding"] = await complaints(alice.page)
         await alice.pictured(f"{name}-{look}")
     await alice.opens(cards["dangerous"])
@@ -84,7 +84,8 @@ async def test_no_violations(house: House, look: str) -> None:
     wrong["empty"] = await complaints(alice.page)
     await alice.page.goto(f"{house.url}/r/zzzzzzzz")
     wrong["problem"] = await complaints(alice.page)
-    assert not {name: found for name, found in wrong.items() if found}
+    found = {name: each for name, each in wrong.items() if each}
+    assert not found, json.dumps(found, indent=1)
 
 
 @pytest.mark.parametrize("look", ["light", "dark"])
