@@ -3,8 +3,10 @@
 It is the one named by `ASSENT_CHROMIUM`, the one of the system, or the one that Playwright brings along.
 """
 
+import asyncio
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -58,3 +60,16 @@ async def chromium() -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+async def _look() -> str:
+    async with async_playwright() as playwright:
+        return found(playwright)
+
+
+if __name__ == "__main__":
+    # For the set-up: silent where there is one, else one line that says what to install.
+    try:
+        asyncio.run(_look())
+    except NoChromium as problem:
+        sys.exit(str(problem))

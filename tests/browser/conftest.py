@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 from tests.browser.chromium import chromium
 from tests.browser.house import House, built
 
-expect.set_options(timeout=6_000)
+expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

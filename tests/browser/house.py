@@ -33,7 +33,7 @@ reviewers: [team:platform]
 """
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 ARTEFACTS = Path(__file__).parent.parent.parent / "artefacts"
-SECONDS = 5.0
+SECONDS = 20.0
 WAIT = SECONDS * 1000
 
 

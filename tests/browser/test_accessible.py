@@ -31,11 +31,17 @@ async def peopled(house: House) -> dict[str, str]:
     """A card of every sort, by what it is; with a run, claims, options, folds, differences and votes."""
     await house.law(PEOPLE + "rules: [{name: all, actions: ['*_all'], gate: hard, quorum: 2}]\n")
     said = {"why": "they are old", "goal": "a tidy disk", "alternatives": ("archive them",), "confidence": 0.6}
-    long = {"files": [f"{n}.tmp" for n in range(40)], "sql": "select 1 -- x\nfrom t where a = 'b'", "deep": {"a": [1, True, None]}}
+    long = {
+        "files": [f"{n}.tmp" for n in range(40)],
+        "sql": "select 1 -- x\nfrom t where a = 'b'",
+        "deep": {"a": [1, True, None]},
+    }
     found = {}
     async with house.gate.run("tidy up", original="just a small cleanup", patience=0):
         found["dangerous"] = (await house.asks(args=long, key="1", **said)).code
-    found["risky"] = (await house.asks("note_all", {"text": "x", "diff": "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y"}, declared=MILD)).code
+    found["risky"] = (
+        await house.asks("note_all", {"text": "x", "diff": "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y"}, declared=MILD)
+    ).code
     mail = {"to": ["ann@example.com"], "subject": "Hello", "body": "We have moved.\n" * 3}
     options = (assent.option("Less", "Fewer go.", {"to": ["bo@example.com"]}), assent.option("No", "All stay."))
     found["options"] = (await house.asks("send_email", mail, options=options, **said)).code

@@ -161,7 +161,9 @@ def card_look(
 
 def _likeness(request: Request, why_not: str) -> str:
     """That somebody has seen it changes its version, not what it shows."""
-    shows = replace(request, version=0, changed_at=request.ask.created_at, seen_at=None, due_at=None, worker="", fence=0)
+    shows = replace(
+        request, version=0, changed_at=request.ask.created_at, seen_at=None, due_at=None, worker="", fence=0
+    )
     return hashlib.sha256(f"{shows!r} {why_not}".encode(errors="backslashreplace")).hexdigest()[:16]
 
 

@@ -54,14 +54,22 @@ def _field(request: Request, name: str, args: Mapping[str, Json], about: Any, re
         return Field(name, label, "line", "sealed; it stays as it is", hint="a secret", locked=True)
     choices = about.get("enum")
     given = name in args
-    if isinstance(choices, list) and (not given or value in choices) and all(isinstance(each, str) and _returns(each, "") for each in choices):
+    if (
+        isinstance(choices, list)
+        and (not given or value in choices)
+        and all(isinstance(each, str) and _returns(each, "") for each in choices)
+    ):
         return Field(name, label, "choice", str(value) if given else "", tuple(choices), hint, required=required)
     if isinstance(value, bool) or about.get("type") == "boolean":
         return Field(name, label, "flag", "yes" if value else "", hint=hint)
     kind = about.get("type", "number" if isinstance(value, int | float) else "")
     if (isinstance(value, int | float) or value is None) and kind in ("integer", "number"):
         return Field(name, label, "number", "" if value is None else as_json(value), hint=hint, required=required)
-    if isinstance(value, list) and value and all(isinstance(each, str) and each.strip() and _returns(each, "") for each in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(each, str) and each.strip() and _returns(each, "") for each in value)
+    ):
         return Field(name, label, "lines", "\n".join(map(str, value)), hint=hint or "one in each line")
     if (isinstance(value, str) and _returns(value)) or (value is None and about.get("type") == "string"):
         text = value if isinstance(value, str) else ""

@@ -52,7 +52,7 @@ function unread() {
   for (const button of document.querySelectorAll("#card [data-needs-open]:not([data-wait]):not([data-closed])"))
     button.disabled = isFolded(button);
   const note = document.getElementById("unread");
-  if (note) note.hidden = document.querySelector(`#card .args ${NOT_OPENED}`) === null;
+  if (note) note.hidden = ![...document.querySelectorAll("#card [data-needs-open]")].some(isFolded);
 }
 
 function opened(event) {
@@ -301,12 +301,14 @@ export function startInbox() {
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-open-all]")) {
       event.preventDefault();
-      for (const fold of document.querySelectorAll("#card .args [data-must-open]")) fold.open = true;
+      for (const fold of document.querySelectorAll("#card .args [data-must-open], #card .options details")) fold.open = true;
     }
   });
   unread();
   guarded();
   if (!isInbox()) return;
+  // After a complaint about a form the page stands at the address of that form, which cannot be loaded again.
+  if (/\/(preview|decide|afterwards)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
   seen();
   document.addEventListener("visibilitychange", seen);
   document.addEventListener("assent:event", heard);
