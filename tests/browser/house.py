@@ -101,6 +101,7 @@ class House:
         settings.setdefault("viewport", DESK)
         made = await self.browser.new_context(**settings)
         made.set_default_timeout(WAIT)
+        made.set_default_navigation_timeout(3 * WAIT)
         self._guests.push_async_callback(made.close)
         return made
 
