@@ -221,9 +221,7 @@ async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = 
     similar = await room.desk.store.similar(room.name, found.ask.agent, found.candidate.action.name, limit=4)
     others = [each for each in similar if each.id != found.id][:3]
     may_allow = may_change(room.desk.judgement.policy, visitor.principal) is None
-    return card_look(
-        found, about, now, why_not=why_not, may_allow=may_allow, steps=steps, similar=others, whole=whole
-    )
+    return card_look(found, about, now, why_not=why_not, may_allow=may_allow, steps=steps, similar=others, whole=whole)
 
 
 async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:
