@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models check bench evidence clean
+.PHONY: help demo test test-models check chromium bench evidence clean
 
 # Relative on purpose: the path of the clone may contain spaces.
 VENV := .venv
@@ -34,7 +34,7 @@ help:
 demo: $(DEMO)
 	@$(VENV)/bin/assent demo $(ARGS) || [ $$? -eq 130 ]
 
-test: check
+test: check chromium
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory test-models
 
@@ -47,14 +47,25 @@ check: $(READY)
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
+# The browser tests drive a real Chromium: the one ASSENT_CHROMIUM names, the system's, or Playwright's own. Looked for
+# each time, because it may be gone; installed only by root, and only where apt-get is.
+chromium: $(READY)
+	@$(PY) tests/browser/chromium.py || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing chromium (once, about a minute)…"; \
+			{ apt-get install -y -qq --no-install-recommends chromium || \
+			  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }; } >/dev/null 2>&1; \
+			$(PY) tests/browser/chromium.py; \
+		else exit 1; fi; }
+
 bench: $(READY)
 	@PYTHONPATH="$(CURDIR)" $(PY) bench/run.py $(ARGS)
 
-evidence: $(READY)
+evidence: $(READY) chromium
 	@$(PY) -m tests.evidence $(ARGS)
 
 clean:
-	@rm -rf $(VENV) $(MODELS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) $(MODELS) artefacts .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Stamps are written last, so an interrupted set-up starts again. A venv that still works is kept and brought up to

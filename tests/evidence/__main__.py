@@ -16,6 +16,7 @@ from tests.evidence import (
     disk,
     fence,
     fence_runs,
+    hostile,
     instances,
     life,
     listeners,
@@ -105,6 +106,11 @@ def _looping(seed: int, scale: float, sample: bool, progress: Progress) -> Outco
     return looping.run(seed, replace(size, proposals=scaled(size.proposals, scale)), progress)
 
 
+def _hostile(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = hostile.SAMPLE if sample else hostile.FULL
+    return hostile.run(seed, replace(size, payloads=scaled(size.payloads, scale)), progress)
+
+
 def _life(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     plants = life.PLANTED[1:2] if sample else life.PLANTED
     return life.run(seed, scaled(STEPS[sample], scale), progress, plants)
@@ -130,6 +136,7 @@ SUITES: dict[str, Suite] = {
     "disk-full": _disk,
     "life": _life,
     "tamper": _tamper,
+    "hostile": _hostile,
 }
 
 

@@ -1,7 +1,8 @@
 """One card, ready to be drawn: the briefing, its values, its background and what this person may do about it."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from assent.core.briefing import Briefing, Difference, OptionLine, brief
@@ -10,7 +11,7 @@ from assent.core.request import Kind, Request, Review, State
 from assent.core.run import Run
 from assent.core.text import span
 from assent.server.looks.forms import Field, form_for
-from assent.server.looks.values import Look, Sources, any_folded, arguments, value_look
+from assent.server.looks.values import Look, Sources, any_folded, arguments, opened, value_look
 from assent.telling.background import Background, Ways, first_parts
 from assent.telling.run_words import decided_words, in_short, outcome_words, scope_words, so_far, standing
 from assent.telling.told import SHAPES, Part, Tone
@@ -65,9 +66,12 @@ class CardLook:
 
     card: Briefing
     version: int
+    likeness: str
+    """Two cards of one request with the same likeness show the same, but for the time that has passed."""
     mark: Mark
     args: tuple[Look, ...]
     folded: bool
+    whole: bool
     claims: tuple[Look, ...]
     options: tuple[OptionLook, ...]
     changed: tuple[Changed, ...]
@@ -109,19 +113,26 @@ def card_look(
     may_allow: bool = False,
     steps: Sequence[Request] = (),
     similar: Sequence[Request] = (),
+    whole: bool = False,
 ) -> CardLook:
-    """The card of `request` for somebody who may not decide it for the reason `why_not`, if there is one."""
+    """The card of `request` for somebody who may not decide it for the reason `why_not`, if there is one.
+
+    On a `whole` card nothing that runs is folded.
+    """
     card = brief(request, now)
     sources = _sources(about.run)
     args = arguments(card.args, sources) if card.question is None else ()
-    options = tuple(_option(line) for line in card.options)
+    args = opened(args) if whole else args
+    options = tuple(_option(line, whole) for line in card.options)
     last = next((each for each in similar if each.word in ("approve", "modify", "choose")), None)
     return CardLook(
         card=card,
         version=request.version,
+        likeness=_likeness(request, why_not),
         mark=mark_of(card),
         args=args,
         folded=any_folded(args),
+        whole=whole,
         claims=arguments(card.claims),
         options=options,
         changed=tuple(_changed(each) for each in card.differences),
@@ -148,14 +159,22 @@ def card_look(
     )
 
 
+def _likeness(request: Request, why_not: str) -> str:
+    """That somebody has seen it changes its version, not what it shows."""
+    shows = replace(
+        request, version=0, changed_at=request.ask.created_at, seen_at=None, due_at=None, worker="", fence=0
+    )
+    return hashlib.sha256(f"{shows!r} {why_not}".encode(errors="backslashreplace")).hexdigest()[:16]
+
+
 def _sources(run: Run | None) -> Sources:
     if run is None:
         return Sources()
     return Sources(run.original, tuple((each.source, each.text, each.trusted) for each in run.observations))
 
 
-def _option(line: OptionLine) -> OptionLook:
-    looks = arguments(line.args)
+def _option(line: OptionLine, whole: bool) -> OptionLook:
+    looks = opened(arguments(line.args)) if whole else arguments(line.args)
     return OptionLook(line, looks, any_folded(looks))
 
 

@@ -28,6 +28,11 @@ class Field:
     locked: bool = False
     required: bool = False
 
+    @property
+    def key(self) -> str:
+        """What the form calls it: a name that comes back as it was sent."""
+        return PREFIX + (self.name if self.name.isascii() and self.name.isprintable() else as_json(self.name))
+
 
 def form_for(request: Request, args: Mapping[str, Json]) -> tuple[Field, ...]:
     """A field for each argument that there is or could be."""
@@ -49,19 +54,33 @@ def _field(request: Request, name: str, args: Mapping[str, Json], about: Any, re
         return Field(name, label, "line", "sealed; it stays as it is", hint="a secret", locked=True)
     choices = about.get("enum")
     given = name in args
-    if isinstance(choices, list) and all(isinstance(each, str) for each in choices):
+    if (
+        isinstance(choices, list)
+        and (not given or value in choices)
+        and all(isinstance(each, str) and _returns(each, "") for each in choices)
+    ):
         return Field(name, label, "choice", str(value) if given else "", tuple(choices), hint, required=required)
     if isinstance(value, bool) or about.get("type") == "boolean":
         return Field(name, label, "flag", "yes" if value else "", hint=hint)
-    if (isinstance(value, int | float) or value is None) and about.get("type") in ("integer", "number"):
+    kind = about.get("type", "number" if isinstance(value, int | float) else "")
+    if (isinstance(value, int | float) or value is None) and kind in ("integer", "number"):
         return Field(name, label, "number", "" if value is None else as_json(value), hint=hint, required=required)
-    if isinstance(value, list) and all(isinstance(each, str) and "\n" not in each for each in value) and value:
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(each, str) and each.strip() and _returns(each, "") for each in value)
+    ):
         return Field(name, label, "lines", "\n".join(map(str, value)), hint=hint or "one in each line")
-    if isinstance(value, str) or (value is None and about.get("type") == "string"):
+    if (isinstance(value, str) and _returns(value)) or (value is None and about.get("type") == "string"):
         text = value if isinstance(value, str) else ""
         long = "\n" in text or len(text) > 80
         return Field(name, label, "text" if long else "line", text, hint=hint, required=required)
     return Field(name, label, "json", as_json(value, indent=2) if given else "", hint=hint or "as JSON")
+
+
+def _returns(text: str, kept: str = "\n\t") -> bool:
+    """A browser shows this text as it is and sends it back unchanged; anything else is written as JSON."""
+    return visible(text) == text and all(char in kept for char in text if char in "\n\t")
 
 
 def _hides_a_secret(request: Request, value: Json) -> bool:
@@ -75,7 +94,7 @@ def typed_arguments(request: Request, args: Mapping[str, Json], form: Mapping[st
     """The arguments as the form has them. What it does not have stays as it was."""
     made: dict[str, Json] = dict(args)
     for field in form_for(request, args):
-        key = PREFIX + field.name
+        key = field.key
         if field.locked or (key not in form and field.form != "flag"):
             continue
         typed = form.get(key, "").replace("\r\n", "\n")

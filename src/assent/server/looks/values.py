@@ -50,6 +50,8 @@ class Look:
     count: int = 0
     came_from: str = ""
     trusted: bool = False
+    opened: bool = False
+    """It is long, and shown whole from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,12 @@ def arguments(args: Mapping[str, Json], sources: Sources = NO_SOURCES) -> tuple[
 
 def any_folded(looks: Sequence[Look]) -> bool:
     """Something in it is not seen at once."""
-    return any(look.folded or any_folded(look.parts) for look in looks)
+    return any((look.folded and not look.opened) or any_folded(look.parts) for look in looks)
+
+
+def opened(looks: Sequence[Look]) -> tuple[Look, ...]:
+    """The same with nothing left to be opened."""
+    return tuple(replace(look, opened=True, parts=opened(look.parts)) for look in looks)
 
 
 def value_look(value: Json, name: str = "", sources: Sources = NO_SOURCES, depth: int = 0) -> Look:

@@ -23,7 +23,7 @@ from assent.ports import Filter
 from assent.server.deciding import Said, decide
 from assent.server.looks.card import CardLook, Mark, card_look, mark_of
 from assent.server.looks.forms import typed_arguments
-from assent.server.looks.values import value_look
+from assent.server.looks.values import opened, value_look
 from assent.server.pages.frame import icon, page, person_or_door
 from assent.server.visitors import Person, Visitor
 from assent.telling.background import background
@@ -103,7 +103,8 @@ async def card(request: Request, code: str) -> Response:
     found = await visitor.room.desk.inbox.find(code)
     now = await visitor.room.desk.store.now()
     listing = await _listing(visitor, request.query_params, now)
-    return await _inbox(request, visitor, listing, await _look(visitor, found, now), at="card")
+    look = await _look(visitor, found, now, whole=request.query_params.get("whole") == "1")
+    return await _inbox(request, visitor, listing, look, at="card")
 
 
 @router.get("/icon.svg")
@@ -155,7 +156,7 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
     names = [
         name for name in dict.fromkeys((*before.args, *after.args)) if before.args.get(name) != after.args.get(name)
     ]
-    changes = [(name, value_look(before.args.get(name)), value_look(after.args.get(name))) for name in names]
+    changes = [(name, *opened((value_look(before.args.get(name)), value_look(after.args.get(name))))) for name in names]
     return await page(
         request, "preview", visitor,
         card=after, was=before, mark=mark_of(after), changes=changes, args=json.dumps(after.args, ensure_ascii=True),
@@ -187,7 +188,7 @@ async def _again(
         return JSONResponse({"detail": complaint, "word": word}, 422)
     now = await visitor.room.desk.store.now()
     listing = await _listing(visitor, request.query_params, now)
-    look = await _look(visitor, found, now)
+    look = await _look(visitor, found, now, whole=form.get("whole") == "1")
     return await _inbox(
         request, visitor, listing, look, at="card", status=422, complaint=complaint, opened=word, typed=_texts(form)
     )
@@ -212,7 +213,7 @@ async def _inbox(
     )  # fmt: skip
 
 
-async def _look(visitor: Visitor, found: Asked, now: datetime) -> CardLook:
+async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = False) -> CardLook:
     room = visitor.room
     about = await background(room.chronicle, found)
     why_not = room.desk.inbox.may_decide(visitor.principal, found) or ""
@@ -220,7 +221,7 @@ async def _look(visitor: Visitor, found: Asked, now: datetime) -> CardLook:
     similar = await room.desk.store.similar(room.name, found.ask.agent, found.candidate.action.name, limit=4)
     others = [each for each in similar if each.id != found.id][:3]
     may_allow = may_change(room.desk.judgement.policy, visitor.principal) is None
-    return card_look(found, about, now, why_not=why_not, may_allow=may_allow, steps=steps, similar=others)
+    return card_look(found, about, now, why_not=why_not, may_allow=may_allow, steps=steps, similar=others, whole=whole)
 
 
 async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:
@@ -307,8 +308,9 @@ def _said(word: str, found: Asked, form: FormData) -> Said:
 
 def _answer(found: Asked, text: Mapping[str, str]) -> Json:
     """Text, unless the question wants something else."""
-    typed = text.get("choice", "") or text.get("answer", "")
-    question = found.ask.question
+    question, choice, typed = found.ask.question, text.get("choice", ""), text.get("answer", "")
+    if question is not None and choice.isascii() and choice.isdigit() and len(choice) < 6:
+        return dict(enumerate(question.choices, 1)).get(int(choice), "")
     if question is None or question.schema is None or question.schema.get("type") == "string":
         return typed
     try:

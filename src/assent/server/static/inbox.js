@@ -5,8 +5,15 @@ const at = () => location.pathname + location.search;
 const card = () => document.getElementById("card");
 const isInbox = () => document.body.classList.contains("inbox");
 let latest = 0;
+let visiting = Promise.resolve();
 
-async function visit(url, { push = true, regions = ["list", "card", "beside"] } = {}) {
+function visit(url, options) {
+  const went = visited(url, options);
+  visiting = went.catch(() => {});
+  return went;
+}
+
+async function visited(url, { push = true, regions = ["list", "card", "beside"] } = {}) {
   const mine = ++latest;
   // Until the new card is there the old one takes no key: it would be pressed in the belief that it is the new one.
   if (regions.includes("card")) card()?.setAttribute("inert", "");
@@ -34,12 +41,18 @@ function seen() {
   fetch(`/r/${shown.dataset.code}/seen`, { method: "POST", headers: { "x-assent-csrf": csrf() } }).catch(() => {});
 }
 
-/** What is folded has to be opened before it is approved. */
+/** What is folded has to be opened before it is approved; of an option, what that option runs. */
+const NOT_OPENED = "[data-must-open]:not([open]):not([data-opened])";
+function isFolded(button) {
+  const about = button.closest(".options li") ?? document.querySelector("#card .args");
+  return about?.querySelector(NOT_OPENED) !== null;
+}
+
 function unread() {
-  const left = document.querySelectorAll("#card .args [data-must-open]:not([open]):not([data-opened])").length;
-  for (const button of document.querySelectorAll("#card [data-needs-open]")) button.disabled = left > 0;
+  for (const button of document.querySelectorAll("#card [data-needs-open]:not([data-wait]):not([data-closed])"))
+    button.disabled = isFolded(button);
   const note = document.getElementById("unread");
-  if (note) note.hidden = left === 0;
+  if (note) note.hidden = ![...document.querySelectorAll("#card [data-needs-open]")].some(isFolded);
 }
 
 function opened(event) {
@@ -47,53 +60,79 @@ function opened(event) {
   unread();
 }
 
+const firstShown = new Map();
 /** Approving something critical takes a moment longer than a slip of the hand. */
 function guarded() {
   for (const form of document.querySelectorAll("form[data-phrase]")) {
-    const button = form.querySelector("[data-wait]");
+    const button = form.querySelector("[data-wait]:not([data-closed])");
     if (!button || form.dataset.ready) continue;
     form.dataset.ready = "yes";
-    const from = Date.now() + Number(button.dataset.wait) * 1000;
-    const words = button.textContent;
+    const about = `${card()?.dataset.digest} ${form.dataset.phrase}`;
+    if (!firstShown.has(about)) firstShown.set(about, Date.now());
+    const from = firstShown.get(about) + Number(button.dataset.wait) * 1000;
+    const note = document.createElement("small");
+    note.className = "wait";
+    button.after(note);
     const typed = form.querySelector('[name="confirm"]');
     const check = () => {
       const left = Math.ceil((from - Date.now()) / 1000);
-      const folded = document.querySelectorAll("#card .args [data-must-open]:not([open]):not([data-opened])").length > 0;
+      const folded = button.dataset.needsOpen !== undefined && isFolded(button);
       button.disabled = left > 0 || folded || typed.value.trim() !== form.dataset.phrase;
-      button.textContent = left > 0 ? `${words} in ${left} s` : words;
-      if (left > 0) setTimeout(check, 200);
+      note.textContent = left > 0 ? `Read it first: ${left} s` : folded ? "Open what is folded first" : "";
+      if (left > 0 && form.isConnected) setTimeout(check, 200);
     };
-    typed.addEventListener("input", check);
-    document.addEventListener("toggle", check, true);
+    form.addEventListener("input", check);
+    document.getElementById("card")?.addEventListener("toggle", check, true);
     check();
   }
 }
 
+const decidedHere = new Set();
 async function decided(form, button) {
   const fields = new FormData(form, button);
-  const word = fields.get("word");
   const before = card();
   before.dataset.sent = "yes";
-  for (const each of document.querySelectorAll("#card button")) each.disabled = true;
+  const pressable = [...before.querySelectorAll("button:not([disabled])")];
+  for (const each of pressable) each.disabled = true;
   let answer;
   try {
     answer = await fetch(form.action, {
       method: "POST", body: new URLSearchParams(fields), headers: { accept: "application/json" }, credentials: "same-origin",
     });
   } catch {
-    toast("The server could not be reached. Nothing was decided here; try again.");
-    return visit(at(), { push: false, regions: ["card"] });
+    delete before.dataset.sent;
+    for (const each of pressable) each.disabled = false;
+    return complain("The server could not be reached. Nothing was decided here; try again.");
   }
   const said = await answer.json().catch(() => ({}));
   if (answer.status === 403 && said.step_up) return void location.assign(`${said.step_up}?next=/r/${before.dataset.code}`);
+  if (answer.status === 422) {
+    // What was typed stays; only what is wrong with it is new.
+    delete before.dataset.sent;
+    for (const each of pressable) each.disabled = false;
+    return complain(said.detail);
+  }
   if (!answer.ok) {
     toast(said.detail || "That did not work.");
     await visit(`/r/${before.dataset.code}${location.search}`, { push: false, regions: ["list", "card", "beside"] });
     return;
   }
   const code = said.code;
+  decidedHere.add(before.dataset.id);
   toast(`${said.state}: ${code}`, { href: `/r/${code}`, text: "see it" });
   await next(before.dataset.id);
+}
+
+function complain(text) {
+  const bar = document.getElementById("decide");
+  if (!bar) return toast(text);
+  const old = bar.querySelector(".complaint");
+  const made = document.createElement("p");
+  made.className = "complaint";
+  made.setAttribute("role", "alert");
+  made.textContent = text;
+  if (old) old.replaceWith(made);
+  else bar.prepend(made);
 }
 
 /** After a decision comes the next one that waits. */
@@ -113,42 +152,84 @@ function heard(event) {
   const found = event.detail;
   if (!isInbox()) return;
   if (found.about === "request") waiting.set(found.id, found);
-  else if (found.about !== "look" && found.about !== "switch" && found.about !== "policy") return;
+  else if (found.about === "run") {
+    if (document.getElementById("beside")?.dataset.run !== found.id) return;
+    waiting.set(found.id, found);
+  } else if (found.about !== "look" && found.about !== "switch" && found.about !== "policy") return;
   else waiting.set("look", found);
   clearTimeout(scheduled);
   scheduled = setTimeout(refresh, 60);
 }
 
 async function refresh() {
+  // A page that was asked for before the news came must not be put in place of what the news brings.
+  await visiting;
   const news = waiting;
   waiting = new Map();
   const shown = card();
+  const began = latest;
+  const overtaken = () => latest !== began || card() !== shown;
   const about = news.get(shown?.dataset.id);
-  let { page } = await fetched(at()).catch(() => ({}));
-  if (!page) return;
+  const again = () => {
+    waiting = new Map([...news, ...waiting]);
+    clearTimeout(scheduled);
+    scheduled = setTimeout(refresh, 60);
+  };
+  let { answer, page } = await fetched(at()).catch(() => ({}));
+  if (!answer?.ok) return;
+  if (overtaken()) return again();
   merged(page);
   const now = page.getElementById("card");
-  if (!shown || !now || card() !== shown) return;
-  const same = now.dataset.id === shown.dataset.id && now.dataset.version === shown.dataset.version;
-  if (same) return;
+  if (!shown || !now) return;
+  const same = now.dataset.id === shown.dataset.id && now.dataset.likeness === shown.dataset.likeness;
+  if (same) return aside(page);
   if (!shown.dataset.id) return placed(page, ["card", "beside"]);
   if (now.dataset.id !== shown.dataset.id && !news.has("look") && !about) return;
   if (now.dataset.id !== shown.dataset.id) {
     const code = shown.dataset.code;
-    ({ page } = await fetched(`/r/${code}${location.search}`));
+    ({ page } = await fetched(`/r/${code}${location.search}`).catch(() => ({})));
+    if (!page) return;
+    if (overtaken()) return again();
   }
   const later = page.getElementById("card");
-  // Whoever has gone on to another card meanwhile keeps that one, and what is being sent from here is answered for.
-  if (card() !== shown || shown.dataset.sent || !later || later.dataset.version === shown.dataset.version) return;
-  if (later.dataset.state !== "pending" && shown.dataset.state === "pending")
+  // What is being sent from here is answered for.
+  if (shown.dataset.sent || !later || later.dataset.likeness === shown.dataset.likeness) return;
+  if (later.dataset.state !== "pending" && shown.dataset.state === "pending" && !decidedHere.has(shown.dataset.id))
     toast(about?.by ? `${about.by} decided ${shown.dataset.code}: ${later.dataset.state}` : `${shown.dataset.code} is ${later.dataset.state} now`);
   const fields = [...shown.querySelectorAll("textarea, input:not([type=hidden]):not([type=radio]):not([type=checkbox]), select")];
   // A field that has the focus is typed into in a moment: taken away, the letters would be keys of the next card.
   const half = fields.some((field) => field === document.activeElement || (field.value && field.value !== field.defaultValue));
-  if (later.dataset.state === "pending" && half && later.dataset.digest === shown.dataset.digest) return;
-  if (half && later.dataset.state === "pending") return toast(`${shown.dataset.code} changed while you typed; it is shown anew when you send`);
-  if (fields.includes(document.activeElement)) document.dispatchEvent(new CustomEvent("assent:taken"));
+  if (later.dataset.state === "pending" && later.dataset.digest === shown.dataset.digest) kept(shown, later);
+  else if (half && later.dataset.state === "pending") return toast(`${shown.dataset.code} changed while you typed; it is shown anew when you send`);
+  else if (fields.includes(document.activeElement)) document.dispatchEvent(new CustomEvent("assent:taken"));
   placed(page, ["card", "beside"]);
+}
+
+function aside(page) {
+  const here = document.getElementById("beside");
+  const there = page.getElementById("beside");
+  if (here && there && here.innerHTML !== there.innerHTML && !here.contains(document.activeElement)) placed(page, ["beside"]);
+}
+
+/** The same thing drawn anew keeps what was opened and what was typed. */
+function kept(old, made) {
+  const pairs = (selector) => {
+    const before = [...old.querySelectorAll(selector)];
+    const after = [...made.querySelectorAll(selector)];
+    return before.length === after.length ? before.map((each, at) => [each, after[at]]) : [];
+  };
+  for (const [before, after] of pairs("details")) {
+    after.open = before.open;
+    if (before.dataset.opened !== undefined) after.dataset.opened = "";
+  }
+  for (const [before, after] of pairs("input:not([type=hidden]), textarea, select")) {
+    if (before.name !== after.name) continue;
+    // As attributes and text, since the node that is placed is a copy.
+    if (before.type === "checkbox" || before.type === "radio") after.toggleAttribute("checked", before.checked);
+    else if (before.tagName === "TEXTAREA") after.textContent = before.value;
+    else if (before.tagName === "SELECT") [...after.options].forEach((each, at) => each.toggleAttribute("selected", at === before.selectedIndex));
+    else after.setAttribute("value", before.value);
+  }
 }
 
 function merged(page) {
@@ -219,12 +300,15 @@ export function startInbox() {
   document.addEventListener("assent:placed", () => { unread(); guarded(); });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-open-all]")) {
-      for (const fold of document.querySelectorAll("#card .args [data-must-open]")) fold.open = true;
+      event.preventDefault();
+      for (const fold of document.querySelectorAll("#card .args [data-must-open], #card .options details")) fold.open = true;
     }
   });
   unread();
   guarded();
   if (!isInbox()) return;
+  // After a complaint about a form the page stands at the address of that form, which cannot be loaded again.
+  if (/\/(preview|decide|afterwards|similar)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
   seen();
   document.addEventListener("visibilitychange", seen);
   document.addEventListener("assent:event", heard);

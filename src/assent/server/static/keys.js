@@ -17,6 +17,13 @@ function moved(step) {
 
 const leaving = () => Boolean(here("#card[inert]"));
 
+/** To what is chosen in the list: its card, ready to be read and scrolled. */
+function into() {
+  const chosen = here("#queue .item[aria-current] a") ?? here("#queue .item a");
+  if (document.body.classList.contains("at-list") && matchMedia("(max-width: 720px)").matches) chosen?.click();
+  else here("#card")?.focus();
+}
+
 function act(name) {
   if (leaving()) return true;
   const box = here(`#decide .act[data-act="${name}"]`);
@@ -38,10 +45,11 @@ function press(key) {
 }
 
 const KEYS = {
+  Enter: () => into(),
   j: () => moved(1),
   k: () => moved(-1),
   a: () => press("a") || act("approve") || act("answer"),
-  d: () => act("deny"),
+  d: () => act("deny") || press("d"),
   m: () => act("modify"),
   r: () => act("revise"),
   g: () => act("grant"),
@@ -70,6 +78,7 @@ export function startKeys() {
       return;
     }
     if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    if (event.key === "Enter" && event.target.closest?.("a, button, summary, input, label")) return;
     const does = KEYS[event.key] ?? (/^[1-9]$/.test(event.key) ? () => press(event.key) : null);
     if (!does) return;
     event.preventDefault();

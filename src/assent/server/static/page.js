@@ -19,12 +19,27 @@ export function placed(page, names) {
   for (const name of names) {
     const here = document.getElementById(name);
     const there = page.getElementById(name);
-    if (here && there) here.replaceWith(document.importNode(there, true));
+    if (here && there) put(here, there);
   }
   const count = page.body.dataset.waiting;
   if (count !== undefined) told(Number(count));
   document.title = page.title || document.title;
   document.dispatchEvent(new CustomEvent("assent:placed"));
+}
+
+/** The place that was scrolled to and the field that was typed in stay, if they are still there. */
+function put(here, there) {
+  const made = document.importNode(there, true);
+  const same = here.dataset.id === made.dataset.id;
+  const top = here.scrollTop;
+  const held = same && here.contains(document.activeElement) ? document.activeElement : null;
+  const [from, to] = [held?.selectionStart, held?.selectionEnd];
+  const named = held?.name ? [...here.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)].indexOf(held) : -1;
+  here.replaceWith(made);
+  if (same) made.scrollTop = top;
+  const field = named >= 0 ? made.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)[named] : null;
+  field?.focus({ preventScroll: true });
+  if (field && typeof from === "number") field.setSelectionRange(from, to);
 }
 
 /** The number in the title, the bar and the icon. */

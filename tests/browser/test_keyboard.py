@@ -1,0 +1,190 @@
+"""Everything by keyboard: no mouse is touched after the door."""
+
+import asyncio
+from typing import Any
+
+from playwright.async_api import expect
+
+import assent
+from assent.core.request import State
+from assent.ports import Filter
+from tests.browser.house import PEOPLE, House, until
+
+OPTIONS = (
+    assent.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
+    assent.option("Cancel", "Nothing changes."),
+)
+
+
+async def test_forty_decisions_in_a_row(house: House) -> None:
+    """Here: five. Each decision brings the next card by itself."""
+    requests = [await house.asks(args={"files": [f"{n}.tmp"]}) for n in range(5)]
+    alice = await house.guest()
+    for number, request in enumerate(requests):
+        await alice.shows(request)
+        if number == 2:
+            await alice.press("d")
+            await alice.page.keyboard.type("not this one")
+            await alice.press("Tab", "Enter")
+        else:
+            await alice.press("a")
+    await alice.sees("Nothing waits for you")
+    states = [(await house.now(each)).state for each in requests]
+    assert states == [State.APPROVED, State.APPROVED, State.DENIED, State.APPROVED, State.APPROVED]
+    assert (await house.now(requests[2])).reason == "not this one"
+
+
+async def test_moving_searching_sorting_in_and_help(house: House) -> None:
+    first, second, third = [await house.asks("delete_files", {"files": [name]}) for name in ("one", "two", "three")]
+    alice = await house.guest()
+    await alice.shows(first)
+    await alice.press("j")
+    await alice.shows(second)
+    await alice.press("j")
+    await alice.shows(third)
+    await alice.press("j")
+    await alice.shows(third)
+    await alice.press("k")
+    await alice.shows(second)
+    await expect(alice.at("#queue [aria-current]")).to_have_attribute("data-code", second.code)
+    await alice.press("Enter")
+    await expect(alice.at("#card")).to_be_focused()
+    await alice.press("?")
+    await expect(alice.at("#help")).to_be_visible()
+    await alice.press("a")
+    assert (await house.now(second)).state is State.PENDING
+    await alice.press("Escape")
+    await expect(alice.at("#help")).to_be_hidden()
+    await alice.is_live()
+    late = await house.asks("delete_files", {"files": ["four"]})
+    await alice.sees("1 new at the end", within="#news")
+    await alice.press(".")
+    await expect(alice.at("#news")).to_have_text("")
+    await expect(alice.at(f'#queue [data-code="{late.code}"]')).to_be_visible()
+    await alice.press("/")
+    await expect(alice.at("#search")).to_be_focused()
+    await alice.page.keyboard.type("three")
+    await alice.press("Enter")
+    await expect(alice.at("#queue .item")).to_have_count(1)
+    await alice.shows(third)
+
+
+async def test_options_questions_and_folds(house: House) -> None:
+    chosen = await house.asks(options=OPTIONS)
+    alice = await house.guest()
+    await alice.shows(chosen)
+    await alice.press("1")
+    await house.becomes(chosen, State.APPROVED)
+    folded = await house.asks(args={"files": [f"{n}.tmp" for n in range(40)]})
+    await alice.shows(folded)
+    await alice.press("a")
+    await expect(alice.at("#decide .approve")).to_be_disabled()
+    await alice.press("o")
+    await expect(alice.at("#decide .approve")).to_be_enabled()
+    await alice.press("a")
+    await house.becomes(folded, State.APPROVED)
+    code = await house.wonders("Which colour?", choices=["red", "green"])
+    await alice.shows(code)
+    await alice.press("2")
+    await alice.sees("Nothing waits for you")
+    code = await house.wonders("What name?", run="r", key="2")
+    await alice.shows(code)
+    await alice.press("a")
+    await alice.page.keyboard.type("Ada")
+    await alice.press("Tab", "Enter")
+    await alice.sees("Nothing waits for you")
+    found = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
+    assert {each.answer for each in found.requests} == {"green", "Ada"}
+
+
+async def test_modify_and_send_back(house: House) -> None:
+    request = await house.asks(args={"path": "/tmp/a"})
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.press("m")
+    await expect(alice.at('[name="arg:path"]')).to_be_focused()
+    await alice.press("Control+a")
+    await alice.page.keyboard.type("/tmp/b")
+    await alice.press("Enter")
+    await alice.sees("/tmp/b", within=".changes .added")
+    await alice.page.get_by_role("button", name="Let it run like this").focus()
+    await alice.press("Enter")
+    after = await house.becomes(request, State.APPROVED)
+    assert after.candidate.args_text == '{"path":"/tmp/b"}'
+    back = await house.asks(args={"path": "/tmp/c"})
+    await alice.opens(back)
+    await alice.press("r")
+    await alice.page.keyboard.type("another place")
+    await alice.press("Tab", "Enter")
+    assert (await house.becomes(back, State.REVISED)).reason == "another place"
+
+
+async def test_what_is_critical(house: House) -> None:
+    request = await house.pays()
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.press("a")
+    await alice.page.keyboard.type("pay 12400.00")
+    await expect(alice.at('[data-act="approve"] button')).to_be_enabled()
+    await alice.press("Enter")
+    await house.becomes(request, State.APPROVED)
+
+
+async def test_undo_and_review(house: House) -> None:
+    content: dict[str, Any] = {"a": "old"}
+
+    def put_back(done: assent.Done) -> None:
+        content[done.args["path"]] = done.result
+
+    @house.gate.guard(reversible=True, reach="local", undo=put_back, says="Write {path}")
+    async def update_file(path: str, text: str) -> str:
+        before, content[path] = content[path], text
+        return before
+
+    await house.law(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
+    async with house.gate.worker():
+        await update_file("a", "new")
+        await update_file("a", "newer")
+        alice = await house.guest()
+        await alice.page.goto(f"{house.url}/?tab=review")
+        await alice.is_live()
+        await alice.press("a")
+        await alice.sees("accepted it", within="#card")
+        await alice.is_live()
+        await alice.press("u")
+        await alice.sees("undone", within="#card .due")
+    assert content == {"a": "new"}
+
+
+async def test_no_key_decides_while_somebody_types_or_holds_it_down(house: House) -> None:
+    request = await house.asks()
+    other = await house.asks(args={"files": ["other"]})
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.press("/")
+    await alice.page.keyboard.type("aaad")
+    await alice.press("Escape")
+    assert (await house.now(request)).state is State.PENDING
+    await alice.page.keyboard.down("a")
+    await alice.page.keyboard.down("a")
+    await house.becomes(request, State.APPROVED)
+    await alice.shows(other)
+    for _ in range(5):
+        await alice.page.keyboard.down("a")
+    await alice.page.keyboard.up("a")
+    assert (await house.now(other)).state is State.PENDING
+
+
+async def test_a_decision_taken_twice_in_haste_is_taken_once(house: House) -> None:
+    first, second = await house.asks(args={"files": ["1"]}), await house.asks(args={"files": ["2"]})
+    alice = await house.guest()
+    await alice.shows(first)
+    await asyncio.gather(alice.press("a"), alice.press("a"))
+    await house.becomes(first, State.APPROVED)
+    await alice.shows(second)
+    assert (await house.now(second)).state is State.PENDING
+
+    async def is_quiet() -> bool:
+        return await alice.at("#decide .approve").is_enabled()
+
+    await until(is_quiet)
