@@ -8,13 +8,18 @@ import httpx
 
 from assent.errors import (
     ActionFailed,
+    AlreadyDecided,
+    AssentError,
     ConfirmationNeeded,
     Conflict,
     Denied,
     GuardError,
+    InvalidArguments,
     InvalidDecision,
     LeaseLost,
     Limited,
+    NotAllowed,
+    NotFound,
     OutcomeUnknown,
     PermitMismatch,
     PolicyError,
@@ -22,6 +27,7 @@ from assent.errors import (
     RunPaused,
     RunStopped,
     SentBack,
+    StaleRequest,
     StoreError,
     StoreFull,
 )
@@ -96,6 +102,14 @@ _MADE: dict[str, Callable[[Problem, str], BaseException]] = {
         code=_named(problem)["code"],
         error=str(problem.get("error", "")),
     ),
+    "not-found": lambda _, detail: NotFound(detail),
+    "not-allowed": lambda _, detail: NotAllowed(detail, principal=""),
+    "already-decided": lambda problem, detail: AlreadyDecided(
+        detail, **_named(problem), by=str(problem.get("by", "")), at=_at(problem)
+    ),
+    "stale": _conflict(StaleRequest),
+    "invalid": lambda _, detail: InvalidArguments(detail),
+    "invalid-arguments": lambda _, detail: InvalidArguments(detail),
     "lease-lost": _conflict(LeaseLost),
     "permit-mismatch": _conflict(PermitMismatch),
     "limited": lambda problem, _: Limited("the agent", str(problem.get("reason", ""))),
