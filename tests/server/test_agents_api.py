@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from assent.core.authority import Principal
+from assent.core.credential import CredentialKind
 from assent.core.request import State
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
@@ -217,6 +218,30 @@ async def test_secrets_are_given_back_to_whoever_gave_them_and_to_nobody_else(pl
         request = await place.in_state(told["id"], State.DONE)
         assert request.sealed == {}
         assert secret not in request.result_text
+
+
+async def test_no_answer_with_a_secret_is_kept_for_a_repetition(place: Place):
+    await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
+    secret = "sk-live-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+    said = {"action": "write_note", "args": {"api_key": secret}, "secret": ["api_key"], "attempt": "one"}
+    async with place.agent() as agent:
+        headers = {"Idempotency-Key": "call-1"}
+        first = ok(await agent.post("/proposals", json=said, headers=headers), 201)
+        again = ok(await agent.post("/proposals", json=said, headers=headers), 201)
+        assert (again["id"], again["fence"], again["args"]["api_key"]) == (first["id"], first["fence"], secret)
+        for kind in CredentialKind:
+            for each in await place.desk.store.credentials("default", kind):
+                assert secret not in str(each)
+
+
+async def test_what_a_run_spent_is_counted_once_however_often_it_is_told(place: Place):
+    async with place.agent() as agent:
+        run = ok(await agent.post("/runs", json={"goal": "x"}), 201)
+        for _ in range(3):
+            note = {"fence": run["fence"], "spent": 2}
+            told = ok(await agent.post(f"/runs/{run['id']}/notes", json=note, headers={"Idempotency-Key": "note-1"}))
+        assert float(told["spend"]) == 2
+        assert float(ok(await agent.get(f"/runs/{run['id']}"))["spend"]) == 2
 
 
 async def test_an_agent_that_vanishes_leaves_an_unknown_outcome(place: Place):

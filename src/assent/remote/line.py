@@ -76,7 +76,8 @@ class Line:
                 if answer.is_success:
                     found: dict[str, Any] = answer.json()
                     return found
-                if answer.status_code not in _TRY_AGAIN:
+                under_way = answer.status_code == 409 and "retry-after" in answer.headers
+                if answer.status_code not in _TRY_AGAIN and not under_way:
                     raise error_of(answer)
                 why = f"it answered {answer.status_code}"
             if time.monotonic() - began + pause > self._retry_for:

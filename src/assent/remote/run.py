@@ -1,5 +1,6 @@
 """A run that this process works on and whose record is behind a server."""
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -67,7 +68,7 @@ class FarRun(ActiveRun):
             case Live(lease=lease):
                 told = await self._line.post(f"{path}/live", {**held, "lease": lease.total_seconds()})
             case Progress() as made:
-                told = await self._line.post(f"{path}/notes", {**held, **_noted(made)})
+                told = await self._line.post(f"{path}/notes", {**held, **_noted(made)}, once=uuid.uuid4().hex)
             case Park(waits=waits):
                 state = {"keeps": True} if snapshot is None else {"state": restore(snapshot)}
                 told = await self._line.post(f"{path}/park", {**held, "waits": list(waits), **state})

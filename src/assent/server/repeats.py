@@ -49,7 +49,7 @@ class Repeats:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" else None
-        if key is None or scope["method"] != "POST" or not scope["path"].startswith("/api/v1/"):
+        if key is None or scope["method"] != "POST" or not _keeps(scope["path"]):
             return await self._app(scope, receive, send)
         scope.setdefault("state", {})
         request, body = Request(scope), await _whole(receive)
@@ -75,6 +75,12 @@ class Repeats:
         await _settle(store, claim, answer.about())
         await answer.release()
         return None
+
+
+def _keeps(path: str) -> bool:
+    """Answers to this are kept. An agent's calls are known again by their step, attempt or fence, in the very record
+    that they make; what they are answered may hold the secrets that it gave, and is kept nowhere."""
+    return path.startswith("/api/v1/") and (not path.startswith("/api/v1/agent/") or path.endswith("/notes"))
 
 
 class _Answer:
