@@ -65,7 +65,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/policy/explain"): PEOPLE,
     ("POST", "/api/v1/policy"): OPERATORS,
     ("GET", "/api/v1/people"): PEOPLE,
-    ("GET", "/api/v1/me"): PEOPLE,
+    ("GET", "/api/v1/me"): KNOWN,
     ("GET", "/api/v1/tokens"): OPERATORS,
     ("POST", "/api/v1/tokens"): OPERATORS,
     ("POST", "/api/v1/tokens/{token_id}/end"): OPERATORS,
@@ -74,7 +74,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/sessions"): EVERYBODY,
     ("POST", "/api/v1/sessions/end"): PEOPLE,
 }
-FOR_AGENTS: frozenset[tuple[str, str]] = frozenset({("GET", "/api/v1/events")})
+FOR_AGENTS: frozenset[tuple[str, str]] = frozenset({("GET", "/api/v1/events"), ("GET", "/api/v1/me")})
 """What an agent's token is for. Everything else that an agent can reach is open to everybody."""
 
 
