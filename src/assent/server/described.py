@@ -115,7 +115,7 @@ def caller_of(route: APIRoute) -> str:
 
 
 def _describe(operation: dict[str, Any], route: APIRoute, method: str) -> None:
-    operation["operationId"] = "_".join((*operation["tags"][0].split(), route.name))
+    operation["operationId"] = f"{route.endpoint.__module__.rpartition('.')[2]}_{route.name}"
     if not route.path.startswith(PREFIX):
         return
     who = caller_of(route)
