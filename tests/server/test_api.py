@@ -313,4 +313,4 @@ async def test_every_operation_is_described_so_that_a_person_would_enjoy_it(desk
                 assert "security" in operation, name
                 assert "application/problem+json" in operation["responses"]["4XX"]["content"], name
             if method == "post":
-                assert any(each["name"] == "Idempotency-Key" for each in operation["parameters"]), name
+                assert any(each["name"].lower() == "idempotency-key" for each in operation["parameters"]), name

@@ -90,6 +90,17 @@ async def test_who_died_holds_the_key_for_a_minute_and_not_longer(desk: Receptio
     assert (await desk.reply("ann")).about["stage"] == "kept"
 
 
+async def test_an_answer_is_kept_sealed(desk: Reception) -> None:
+    request = await desk.asked(note="the blue folder")
+    word = {"word": "approve", "seen_digest": request.shown_digest}
+    path = f"/requests/{request.id}/decision"
+    first = await desk.post(path, word, idempotency_key="k1")
+    kept = await desk.reply("bea")
+    assert first["request"]["args"] == {"note": "the blue folder"}
+    assert "blue" not in json.dumps(dict(kept.about))
+    assert await desk.post(path, word, idempotency_key="k1") == first
+
+
 async def test_a_secret_is_given_once_and_kept_nowhere(desk: Reception) -> None:
     made = await desk.post("/tokens", {"agent": "mopper"}, "operator", 201, idempotency_key="k1")
     problem = await desk.post("/tokens", {"agent": "mopper"}, "operator", 409, idempotency_key="k1")

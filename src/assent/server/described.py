@@ -6,14 +6,15 @@ What it says of who may call is read from the routes themselves, so that it cann
 from collections.abc import Iterator
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from assent.server.api.answers import ProblemDocument
 from assent.server.problems import MEDIA_TYPE
-from assent.server.repeats import LONGEST_KEY
+from assent.server.repeats import HEADER, LONGEST_KEY
+from assent.server.routes import api_routes
 from assent.server.visitors import agent, operator, person, somebody
 
 PREFIX = "/api/v1"
@@ -107,16 +108,6 @@ def described(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def api_routes(within: FastAPI | APIRouter) -> Iterator[APIRoute]:
-    """Every route, also of the routers that were included."""
-    for route in within.routes:
-        inside = getattr(route, "original_router", None)
-        if isinstance(inside, APIRouter):
-            yield from api_routes(inside)
-        elif isinstance(route, APIRoute):
-            yield route
-
-
 def caller_of(route: APIRoute) -> str:
     """Who may call it: person, operator, agent, anybody who is known, or everybody."""
     found = [_WHO[call][0] for call in _calls(route.dependant) if call in _WHO]
@@ -124,7 +115,7 @@ def caller_of(route: APIRoute) -> str:
 
 
 def _describe(operation: dict[str, Any], route: APIRoute, method: str) -> None:
-    operation["operationId"] = "_".join((*operation["tags"][0].split(), route.name))
+    operation["operationId"] = f"{route.endpoint.__module__.rpartition('.')[2]}_{route.name}"
     if not route.path.startswith(PREFIX):
         return
     who = caller_of(route)
@@ -136,8 +127,9 @@ def _describe(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     for status in ("401", "403", *_likely(route, method), "4XX"):
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
         responses.setdefault(status, {"description": _WRONG[status], "content": content})
-    if method == "POST":
-        operation.setdefault("parameters", []).append(_KEY)
+    given = operation.setdefault("parameters", [])
+    if method == "POST" and not any(each["name"].lower() == HEADER for each in given):
+        given.append(_KEY)
 
 
 def _likely(route: APIRoute, method: str) -> Iterator[str]:
@@ -156,3 +148,4 @@ def _likely(route: APIRoute, method: str) -> Iterator[str]:
 def _calls(dependant: Dependant) -> Iterator[Any]:
     for each in dependant.dependencies:
         yield each.call
+        yield from _calls(each)

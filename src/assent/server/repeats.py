@@ -2,16 +2,19 @@
 
 The key is claimed durably before anything happens, so that the same call never runs twice at once, on this instance or
 another. What ended in an error changed nothing, and may be tried again with the same key. Whoever died between the
-claim and the answer holds it for a minute.
+claim and the answer holds it for a minute. Answers are kept sealed, since they hold what they are about.
+
+An operation that takes the key as a parameter of its own looks after repetition itself.
 """
 
 import hashlib
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,10 +23,11 @@ from assent.core.action import Json
 from assent.core.change import Change
 from assent.core.credential import Credential, CredentialKind
 from assent.errors import AssentError, StaleRequest
-from assent.ports import Store
+from assent.ports import Store, Vault
 from assent.server import problems
 from assent.server.problems import Problem
-from assent.server.visitors import Visitor, anybody
+from assent.server.routes import api_routes
+from assent.server.visitors import Visitor, anybody, premises_of
 
 log = logging.getLogger("assent.server")
 
@@ -46,10 +50,21 @@ class Repeats:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._known: list[re.Pattern[str]] | None = None
+
+    def _themselves(self, app: FastAPI) -> list[re.Pattern[str]]:
+        """The operations that look after repetition themselves."""
+        if self._known is None:
+            routes = [route for route in api_routes(app) if "POST" in (route.methods or ())]
+            with_key = [each for each in routes if any(one.alias == HEADER for one in each.dependant.header_params)]
+            self._known = [route.path_regex for route in with_key]
+        return self._known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" else None
         if key is None or scope["method"] != "POST" or not _keeps(scope["path"]):
+            return await self._app(scope, receive, send)
+        if any(each.match(scope["path"]) for each in self._themselves(scope["app"])):
             return await self._app(scope, receive, send)
         scope.setdefault("state", {})
         request, body = Request(scope), await _whole(receive)
@@ -60,7 +75,8 @@ class Repeats:
             visitor = await anybody(request)
             if visitor is None:
                 return await self._app(scope, again, send)
-            claim = await _claimed(visitor, key, _digest(scope, body))
+            vault = premises_of(request).keys
+            claim = await _claimed(visitor, vault, key, _digest(scope, body))
         except (Problem, AssentError) as problem:
             return await problems.answer(request, problem)(scope, again, send)
         if isinstance(claim, Response):
@@ -72,7 +88,7 @@ class Repeats:
         except BaseException:
             await _settle(store, claim, {"stage": "free"})
             raise
-        await _settle(store, claim, answer.about())
+        await _settle(store, claim, answer.about(vault, claim.id))
         await answer.release()
         return None
 
@@ -108,7 +124,7 @@ class _Answer:
         for message in held:
             await self._send(message)
 
-    def about(self) -> Mapping[str, Json]:
+    def about(self, vault: Vault, name: str) -> Mapping[str, Json]:
         """What is to be remembered of it. An error changed nothing, so the key is free again."""
         if not 200 <= self.status < 300:
             return {"stage": "free"}
@@ -117,15 +133,20 @@ class _Answer:
         start = next(message for message in self._held if message["type"] == "http.response.start")
         headers = MutableHeaders(raw=list(start["headers"]))
         body = b"".join(message.get("body", b"") for message in self._held)
+        try:
+            sealed = vault.seal(_context(name), body.decode())
+        except AssentError as problem:
+            log.warning("an answer could not be sealed, so it is not kept: %s", problem)
+            return {"stage": "given"}
         return {
             "stage": "kept",
             "status": self.status,
             "headers": {name: headers[name] for name in _KEPT_HEADERS if name in headers},
-            "body": body.decode(),
+            "sealed": sealed,
         }
 
 
-async def _claimed(visitor: Visitor, key: str, digest: str) -> Credential | Response:
+async def _claimed(visitor: Visitor, vault: Vault, key: str, digest: str) -> Credential | Response:
     """The claim with which the call may run; or the answer that it got before."""
     if not 0 < len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise Problem(400, f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters")
@@ -142,7 +163,7 @@ async def _claimed(visitor: Visitor, key: str, digest: str) -> Credential | Resp
             if found.about["request"] != digest:
                 raise Problem(422, "this Idempotency-Key was used for another call; take a new one for a new call")
             if found.about["stage"] != "running":
-                return _given_before(found)
+                return _given_before(vault, found)
             if now.timestamp() - float(found.about["since"]) < ABANDONED_AFTER.total_seconds():
                 raise _under_way()
         fresh = replace(fresh, version=found.version + 1)
@@ -157,11 +178,20 @@ def _under_way() -> Problem:
     return Problem(409, "the same call is under way; ask again in a moment", headers={"Retry-After": "1"})
 
 
-def _given_before(found: Credential) -> Response:
+def _given_before(vault: Vault, found: Credential) -> Response:
+    done = Problem(409, "this was done already, and its answer was given once and is not kept; do not repeat it")
     if found.about["stage"] == "given":
-        raise Problem(409, "this was done already, and its answer was given once and is not kept; do not repeat it")
-    headers = {**found.about["headers"], REPEATED: "true"}
-    return Response(found.about["body"], found.about["status"], headers)
+        raise done
+    try:
+        body = vault.unseal(_context(found.id), str(found.about["sealed"]))
+    except AssentError:
+        raise done from None  # sealed with a key that is gone; what was done was done all the same
+    return Response(body, found.about["status"], {**found.about["headers"], REPEATED: "true"})
+
+
+def _context(name: str) -> str:
+    """What a sealed answer is bound to."""
+    return f"reply:{name}"
 
 
 async def _settle(store: Store, claim: Credential, about: Mapping[str, Json]) -> None:

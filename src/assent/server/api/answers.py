@@ -1,9 +1,9 @@
 """What the API answers with, as the OpenAPI document tells it. The tests hold every answer against these."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, RootModel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -327,12 +327,27 @@ class PeopleList(BaseModel):
     people: list[PersonDocument]
 
 
-class Me(PersonDocument):
-    """Who you are here."""
+class PersonHere(PersonDocument):
+    """You are a person."""
 
+    kind: Literal["person"]
     workspace: str
     how: str = Field(description="How you logged in.")
     proved_at: datetime | None
+
+
+class AgentHere(BaseModel):
+    """You are an agent."""
+
+    kind: Literal["agent"]
+    workspace: str
+    name: str
+    agent: str
+    trusted: bool = Field(description="The policy vouches for you under `agents:`.")
+
+
+class Me(RootModel[PersonHere | AgentHere]):
+    """Who you are here."""
 
 
 class TokenDocument(BaseModel):

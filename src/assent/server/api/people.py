@@ -8,7 +8,7 @@ from assent.core.authority import Principal, may_change
 from assent.core.credential import CredentialKind
 from assent.core.policy import Person as Known
 from assent.server.api.answers import Me, PeopleList, told
-from assent.server.visitors import Person, Visitor
+from assent.server.visitors import Person, Somebody, Visitor
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
@@ -23,14 +23,19 @@ async def people(visitor: Person) -> dict[str, Any]:
 
 
 @router.get("/me", summary="Who you are", **told(Me, "You."))
-async def me(visitor: Person) -> dict[str, Any]:
-    """Your name, your roles and teams, and when you last proved who you are."""
+async def me(visitor: Somebody) -> dict[str, Any]:
+    """A person's name, roles and teams, and when they last proved who they are; or the agent that the token is for."""
     policy, name = visitor.room.desk.judgement.policy, visitor.principal.name
+    if visitor.principal.kind == "agent":
+        known_agent = policy.agent_named(name)
+        trusted = known_agent is not None and known_agent.trusted
+        return {"kind": "agent", "name": name, "agent": name, "workspace": visitor.room.name, "trusted": trusted}
     with_password = {name} if await visitor.room.identities.has_password(name) else set[str]()
     known = next((each for each in policy.people if each.name == name), Known(name))
     session = visitor.session
     return {
         **_person(visitor, known, with_password),
+        "kind": "person",
         "workspace": visitor.room.name,
         "how": session.how if session is not None else "",
         "proved_at": session.proved_at.isoformat() if session is not None else None,
