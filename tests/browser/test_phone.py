@@ -57,6 +57,7 @@ async def test_deny_modify_and_send_back(house: House) -> None:
     await alice.at('[name="arg:path"]').fill("/tmp/z")
     await fits(alice)
     await alice.page.get_by_role("button", name="Look at the change").tap()
+    await alice.at(".changes").wait_for()
     await alice.pictured("phone-preview")
     await fits(alice)
     await alice.page.get_by_role("button", name="Let it run like this").tap()
