@@ -74,6 +74,30 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/sessions"): EVERYBODY,
     ("POST", "/api/v1/sessions/end"): PEOPLE,
 }
+AGENTS = {
+    "none": 401, "agent": 200, "other agent": 404, "other team": 403, "reviewer": 403, "operator": 403,
+    "expired": 401, "revoked": 401, "revoked agent": 401,
+}  # fmt: skip
+"""For the agent whose request or run it is; for other agents there is no such thing."""
+ANY_AGENT = {**AGENTS, "other agent": 200}
+_OWN = "/api/v1/agent/proposals/{request_id}"
+_RUN = "/api/v1/agent/runs/{run_id}"
+AGENT_ROWS: dict[tuple[str, str], dict[str, int]] = {
+    ("GET", "/api/v1/agent/me"): ANY_AGENT,
+    ("POST", "/api/v1/agent/proposals"): ANY_AGENT,
+    ("GET", "/api/v1/agent/proposals"): ANY_AGENT,
+    ("POST", "/api/v1/agent/questions"): ANY_AGENT,
+    ("POST", "/api/v1/agent/runs"): ANY_AGENT,
+    ("GET", _OWN): AGENTS,
+    **{("POST", f"{_OWN}/{word}"): AGENTS for word in ("begin", "renew", "finish", "fail", "cancel")},
+    ("GET", _RUN): AGENTS,
+    ("GET", f"{_RUN}/resumption"): AGENTS,
+    **{
+        ("POST", f"{_RUN}/{word}"): AGENTS
+        for word in ("enter", "live", "notes", "stops", "park", "finish", "fail", "cancel")
+    },
+}
+"""What is for agents only; whether the call fits the state of things is another matter (409, 422)."""
 FOR_AGENTS: frozenset[tuple[str, str]] = frozenset({("GET", "/api/v1/events"), ("GET", "/api/v1/me")})
 """What an agent's token is for. Everything else that an agent can reach is open to everybody."""
 
@@ -179,8 +203,37 @@ async def sent(desk: Reception, who: str, method: str, path: str, body: Any) -> 
 
 async def test_the_table_has_a_row_for_every_operation(desk: Reception) -> None:
     operations = {(method.upper(), path) for path, each in desk.app.openapi()["paths"].items() for method in each}
-    assert operations == set(ROWS)
-    assert all(set(row) == set(KINDS) for row in ROWS.values())
+    assert operations == {*ROWS, *AGENT_ROWS}
+    assert all(set(row) == set(KINDS) for row in (*ROWS.values(), *AGENT_ROWS.values()))
+
+
+async def test_what_is_for_agents_is_for_the_agent_whose_it_is(desk: Reception) -> None:
+    asked = await desk.client.post(
+        "/api/v1/agent/proposals",
+        json={"action": "delete_everything", "args": {"n": 1}},
+        headers={"authorization": f"Bearer {desk.secrets['agent']}"},
+    )
+    began = await desk.client.post(
+        "/api/v1/agent/runs", json={"goal": "Tidy up"}, headers={"authorization": f"Bearer {desk.secrets['agent']}"}
+    )
+    assert (asked.status_code // 100, began.status_code // 100) == (2, 2), (asked.text, began.text)
+    bodies = {
+        "proposals": {"action": "delete_everything", "args": {"n": 2}}, "questions": {"text": "Which?"},
+        "runs": {"goal": "Tidy up"}, "renew": {"fence": 1}, "finish": {"fence": 1, "result": 1, "outcome": None},
+        "fail": {"fence": 1, "error": "no"},
+    }  # fmt: skip
+    wrong = []
+    for (method, path), expected in AGENT_ROWS.items():
+        where = path.replace("{request_id}", asked.json()["id"]).replace("{run_id}", began.json()["id"])
+        body = bodies.get(where.rpartition("/")[2], {})
+        for who in sorted(KINDS, key=lambda kind: -expected[kind]):
+            got = await sent(desk, who, method, where, body if method == "POST" else None)
+            refused = got.status_code in (401, 403, 404) or got.status_code >= 500
+            right = got.status_code == expected[who] if expected[who] >= 400 else not refused
+            # Who may not is told so before anything is said about what they sent.
+            if not right and not (expected[who] == 404 and got.status_code == 422):
+                wrong.append(f"{who}: {method} {where}: {got.status_code}, not {expected[who]}: {got.text[:160]}")
+    assert not wrong, "\n".join(wrong)
 
 
 async def test_no_get_and_no_agent_changes_anything(desk: Reception) -> None:
@@ -229,7 +282,10 @@ async def test_of_many_only_those_are_decided_that_the_person_may_decide(desk: R
 async def test_a_cookie_changes_something_only_from_a_page_of_ours(desk: Reception) -> None:
     secret, scene = desk.secrets["reviewer"], Scene(desk)
     cookie = {"cookie": f"assent-session={secret}"}
-    proof = {**cookie, "x-assent-csrf": csrf_for(secret)}
+    policy = (await desk.premises.room("default")).desk.judgement.policy
+    session = await desk.identities.session(secret, policy)
+    assert session is not None
+    proof = {**cookie, "x-assent-csrf": csrf_for(session)}
     foreign = (
         {"origin": "https://elsewhere.example"},
         {"sec-fetch-site": "cross-site"},

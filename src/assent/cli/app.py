@@ -70,7 +70,9 @@ COMMANDS: dict[str, Place] = {
     "audit": Place("assent.cli.audit", _PROVE, "Verify, export and seal the audit log."),
     "receipt": Place("assent.cli.audit", _PROVE, "A signed receipt for a decision; or verify one."),
     "keys": Place("assent.cli.audit", _PROVE, "Show and rotate the keys that sign."),
-    "demo": Place("assent.cli.screens", _KEEP, "See agents stopped at the gate, and decide in your browser what they may do."),
+    "demo": Place(
+        "assent.cli.screens", _KEEP, "See agents stopped at the gate, and decide in your browser what they may do."
+    ),
     "doctor": Place("assent.cli.doctor", _KEEP, "What is configured, and what is wrong with it."),
     "backup": Place("assent.cli.upkeep", _KEEP, "A consistent copy of the database."),
     "restore": Place("assent.cli.upkeep", _KEEP, "Put a verified backup in the database's place."),
