@@ -6,7 +6,7 @@ import pytest
 
 import assent
 from assent.core.request import State
-from assent.errors import StoreFull
+from assent.errors import StoreError, StoreFull
 from assent.ports import Filter
 
 
@@ -60,3 +60,23 @@ async def test_a_result_that_cannot_be_recorded_is_an_unknown_outcome_and_no_inv
     with pytest.raises(assent.OutcomeUnknown):
         await send.with_(run="r", key="1")("ana")
     await house.in_state(told.value.request_id, State.UNKNOWN)
+
+
+async def test_a_result_is_told_again_when_the_database_was_away_for_a_moment(house):
+    transact, failures = house.gate.store.transact, []
+
+    async def away(*args, **more):
+        if len(failures) < 2:
+            failures.append(True)
+            raise StoreError("the database cannot be reached; try again")
+        return await transact(*args, **more)
+
+    @house.gate.guard(risk="risky")
+    async def send(to: str) -> str:
+        house.gate.store.transact = away
+        return to
+
+    assert await send("ana") == "ana"
+    assert len(failures) == 2
+    (request,) = (await house.inbox.page(Filter(states=(State.DONE,)))).requests
+    assert request.result_text == '"ana"'

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -39,7 +40,10 @@ from assent.errors import (
 )
 from assent.ports import Store, Vault, View
 
+log = logging.getLogger("assent.execution")
+
 LEASE = timedelta(seconds=60)
+_TELLING_PAUSES = (0.1, 0.4, 1.5)
 
 _KEY: ContextVar[str] = ContextVar("assent_idempotency_key", default="")
 
@@ -240,7 +244,7 @@ class Execution:
 
     async def _end(self, request: Request, event: Finish | Fail) -> Request:
         try:
-            return await self._move(request, event)
+            return await self._told_at_last(request, event)
         except LeaseLost:
             now = await self._keep_evidence(request, event)
             if isinstance(event, Finish) and now.state is State.DONE and now.fence == event.fence:
@@ -251,6 +255,19 @@ class Execution:
             raise OutcomeUnknown(request.id, request.code) from problem
         finally:
             self.release(request)
+
+    async def _told_at_last(self, request: Request, event: Finish | Fail) -> Request:
+        """How it ended is on record, also where the database was away for a moment: nobody else knows it.
+
+        Telling it twice does no harm: the fence lets only this execution tell, and what is on record stays.
+        """
+        for pause in _TELLING_PAUSES:
+            try:
+                return await self._move(request, event)
+            except StoreError as problem:
+                log.warning("how %s ended could not be put on record and is told again: %s", request.code, problem)
+                await asyncio.sleep(pause)
+        return await self._move(request, event)
 
     async def _keep_evidence(self, request: Request, event: Finish | Fail) -> Request:
         """A result that came too late is kept in the log, as a digest; it changes nothing. The request as it is."""
