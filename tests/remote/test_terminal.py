@@ -1,0 +1,133 @@
+"""The whole terminal over HTTP: a server in a process of its own, and commands that have nothing but its address."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assent
+
+ASSENT = [sys.executable, "-m", "assent"]
+SECONDS = 60
+
+
+class Terminal:
+    """A terminal on another machine: its own home, no database."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.url = url
+        (folder / "elsewhere").mkdir(exist_ok=True)
+        self._folder = folder / "elsewhere"
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")},
+            "ASSENT_HOME": str(folder / "elsewhere" / "home"),
+            "ASSENT_SERVER": url,
+        }
+
+    async def run(self, *words: str, code: int = 0, said: str = "") -> str:
+        """What the command printed."""
+        process = await asyncio.create_subprocess_exec(
+            *ASSENT, *words, cwd=self._folder, env=self._environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        out, problem = await asyncio.wait_for(process.communicate(said.encode()), SECONDS)
+        assert process.returncode == code, out.decode() + problem.decode()
+        return out.decode() + problem.decode() if code else out.decode()
+
+    async def read(self, *words: str) -> Any:
+        return json.loads(await self.run(*words, "--json"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "assent.db") if request.param == "sqlite" else request.getfixturevalue("postgres_database")
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The address of a server, and a one-time link into it."""
+    command = [*ASSENT, "--database", database, "serve", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        while "way in" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        link = re.search(r"(http://\S+)/enter\?link=(\S+)", said)
+        assert link is not None, said
+        yield link[1], link[2]
+        process.terminate()
+
+
+@pytest.fixture
+async def gate(database: str, server: tuple[str, str]) -> AsyncIterator[assent.Gate]:
+    gate = assent.open(database, agent="cleanup")
+    yield gate
+    await gate.close()
+
+
+async def test_every_command_reads_and_decides_through_the_server(
+    gate: assent.Gate, server: tuple[str, str], tmp_path: Path
+) -> None:
+    url, link = server
+    terminal = Terminal(tmp_path, url)
+
+    @gate.guard(reversible=False, says="Delete {files.count} files")
+    async def delete_files(files: list[str]) -> int:
+        return len(files)
+
+    assert "nobody is logged in" in await terminal.run("pending", code=4)
+    assert "you are" in await terminal.run("login", url, link)
+    assert "used" in await terminal.run("login", url, link, code=4)  # it worked once
+    first = asyncio.create_task(delete_files(["a", "b"]))
+    second = asyncio.create_task(delete_files(["c"]))
+    while len((await terminal.read("pending"))["requests"]) < 2:
+        await asyncio.sleep(0.05)
+    cards = {card["args"]["files"][0]: card for card in (await terminal.read("pending"))["requests"]}
+    shown = await terminal.read("show", cards["a"]["code"])
+    assert shown["request"]["title"] == "Delete 2 files"
+    await terminal.run("modify", cards["a"]["code"], "--set", 'files=["a"]')
+    assert await first == 1
+    await terminal.run("deny", cards["c"]["code"], "--reason", "not that one")
+    with pytest.raises(assent.Denied, match="not that one"):
+        await second
+    assert "already" in (await terminal.run("approve", cards["c"]["code"], code=3)).lower()
+    assert "denied by" in await terminal.run("log", "--request", cards["c"]["code"])
+    given = await terminal.read("grants", "give", "delete_*", "--for", "1h", "--limit", "3")
+    assert await delete_files(["d"]) == 1
+    await terminal.run("grants", "revoke", given["grant"]["id"])
+    (tmp_path / "elsewhere" / "assent.yaml").write_text("rules: [{name: none, actions: ['shred_*'], gate: forbid}]\n")
+    await terminal.run("policy", "apply", "assent.yaml")
+    assert (await terminal.read("policy", "show"))["version"] == 1
+    await terminal.run("pause", "--agent", "cleanup", "--reason", "lunch")
+    assert (await gate.store.switches("default"))[0].is_held
+    await terminal.run("go", "--agent", "cleanup")
+    async with gate.run("Tidy up"):
+        assert "Tidy up" in await terminal.run("runs")
+    assert "on the server's machine" in await terminal.run("backup", "copy.db", code=1)
+    await terminal.run("logout", url)
+    assert "nobody is logged in" in await terminal.run("pending", code=4)
+
+
+async def test_somebody_logs_in_with_a_password(server: tuple[str, str], database: str, tmp_path: Path) -> None:
+    url, _ = server
+    made = await asyncio.create_subprocess_exec(
+        *ASSENT, "--database", database, "password", cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    await made.communicate(b"correct horse battery\n")
+    assert made.returncode == 0
+    terminal = Terminal(tmp_path, url)
+    import getpass
+
+    name = getpass.getuser()
+    await terminal.run("login", url, "--name", name, said="wrong password\n", code=4)
+    assert f"you are {name}" in await terminal.run("login", url, "--name", name, said="correct horse battery\n")
+    assert (await terminal.read("pending"))["requests"] == []
