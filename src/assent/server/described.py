@@ -34,8 +34,7 @@ The human checkpoint for AI agents. **Agents** propose what they want to do and 
 
 TAGS = {
     "requests": "What waits for a person, and what people say about it.",
-    "proposals": "For agents: propose, and learn what became of it.",
-    "questions": "For agents: ask people something.",
+    "agents": "For agents: propose, learn what became of it, ask people, keep runs. Each sees only its own.",
     "grants": "What may pass without asking: scoped, counted, budgeted, expiring.",
     "stop switch": "Pause or stop an agent, or everything, at its next gate.",
     "runs": "An agent's work as a whole, step by step.",
