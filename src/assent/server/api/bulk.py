@@ -5,12 +5,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from assent.core.action import Risk
-from assent.core.request import Kind
 from assent.core.request import Request as Asked
-from assent.core.verdict import GateKind
 from assent.errors import AssentError
 from assent.server import problems
+from assent.server.alike import MOST_AT_ONCE, unlike
 from assent.server.api.answers import BulkDone, told
 from assent.server.api.asking import Body, Words
 from assent.server.deciding import Said, decide
@@ -18,9 +16,6 @@ from assent.server.problems import Problem
 from assent.server.visitors import Person, Visitor
 
 router = APIRouter(prefix="/api/v1", tags=["requests"])
-
-MOST_AT_ONCE = 100
-_LOW = (Risk.SAFE, Risk.RISKY)
 
 
 class Item(Body):
@@ -66,7 +61,7 @@ async def _of_one_shape(visitor: Visitor, items: list[Item]) -> list[Asked]:
         request = await store.request(workspace, item.id)
         if request is None:
             raise Problem(404, f"there is no request {item.id!r} (number {number}); nothing was decided")
-        why = _unlike(request, found[0] if found else request)
+        why = unlike(request, found[0] if found else request)
         if not why and any(each.id == request.id for each in found):
             why = "it is named twice"
         if why:
@@ -77,22 +72,6 @@ async def _of_one_shape(visitor: Visitor, items: list[Item]) -> list[Asked]:
             )
         found.append(request)
     return found
-
-
-def _unlike(request: Asked, first: Asked) -> str:
-    """Why this one is to be decided by itself; empty where it is of low risk and shaped like the first."""
-    candidate, other = request.candidate, first.candidate
-    if request.ask.kind is not Kind.ACTION:
-        return "it is a question; answer it by itself"
-    if candidate.assessment.risk not in _LOW or candidate.verdict.gate is GateKind.MANUAL:
-        return f"it is {candidate.assessment.risk}; what is more than risky is decided by itself"
-    if request.ask.agent != first.ask.agent:
-        return "another agent asked for it"
-    if candidate.action.name != other.action.name:
-        return "it is another action"
-    if candidate.verdict.gate is not other.verdict.gate:
-        return "it has another gate"
-    return ""
 
 
 async def _decided(visitor: Visitor, request: Asked, said: Said) -> dict[str, Any]:

@@ -95,6 +95,8 @@ class CardLook:
     can_send_back: bool
     given: int
     may_allow: bool
+    alike: int
+    """How many others wait that may be decided together with this one."""
 
 
 def mark_of(card: Briefing) -> Mark:
@@ -111,6 +113,7 @@ def card_look(
     *,
     why_not: str,
     may_allow: bool = False,
+    alike: int = 0,
     steps: Sequence[Request] = (),
     similar: Sequence[Request] = (),
     whole: bool = False,
@@ -155,6 +158,7 @@ def card_look(
         is_pending=card.state is State.PENDING,
         can_send_back=card.question is None,
         may_allow=may_allow,
+        alike=alike,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
     )
 

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from assent.server.pages import door, inbox, passkeys, record, reference, rules, runs, settings, similar, sso
+from assent.server.pages import alike, door, inbox, passkeys, record, reference, rules, runs, settings, similar, sso
 
 router = APIRouter(include_in_schema=False)
-for part in (door, sso, passkeys, inbox, similar, runs, record, rules, settings, reference):
+for part in (door, sso, passkeys, inbox, alike, similar, runs, record, rules, settings, reference):
     router.include_router(part.router)

@@ -20,6 +20,7 @@ from assent.core.request import State
 from assent.core.text import shortened
 from assent.errors import ConfirmationNeeded, InvalidDecision
 from assent.ports import Filter
+from assent.server.alike import those_like
 from assent.server.deciding import Said, decide
 from assent.server.looks.card import CardLook, Mark, card_look, mark_of
 from assent.server.looks.forms import typed_arguments
@@ -221,7 +222,11 @@ async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = 
     similar = await room.desk.store.similar(room.name, found.ask.agent, found.candidate.action.name, limit=4)
     others = [each for each in similar if each.id != found.id][:3]
     may_allow = may_change(room.desk.judgement.policy, visitor.principal) is None
-    return card_look(found, about, now, why_not=why_not, may_allow=may_allow, steps=steps, similar=others, whole=whole)
+    alike = len(await those_like(visitor, found)) - 1
+    return card_look(
+        found, about, now,
+        why_not=why_not, may_allow=may_allow, alike=alike, steps=steps, similar=others, whole=whole,
+    )  # fmt: skip
 
 
 async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:
