@@ -157,7 +157,7 @@ def _like(request: Asked, similar: Similar) -> Given:
         raise Problem(422, "this is a question; answer it, and there is nothing to allow in advance")
     if candidate.assessment.risk is Risk.CRITICAL or candidate.verdict.gate in (GateKind.MANUAL, GateKind.FORBID):
         raise Problem(422, "this is critical, and each critical action is decided by itself; approve just this one")
-    if "*" in candidate.action.name + request.ask.agent or "?" in candidate.action.name + request.ask.agent:
+    if any(char in candidate.action.name + request.ask.agent for char in "*?["):
         raise Problem(422, "the name of its action or agent would be read as a pattern; give a grant by hand")
     terms = {name: getattr(similar, name) for name in Terms.model_fields} | {"limit": similar.limit}
     return Given(

@@ -12,8 +12,9 @@ from assent.core.action import Risk
 from assent.core.authority import may_change
 from assent.core.briefing import brief
 from assent.core.grant import Grant, spending, why_not
+from assent.core.request import Kind, State
 from assent.core.request import Request as Asked
-from assent.core.request import State
+from assent.core.verdict import GateKind
 from assent.engine.grants import give
 from assent.errors import InvalidDecision, NotAllowed
 from assent.ports import Filter
@@ -97,6 +98,10 @@ def _allowed(visitor: Visitor, found: Asked) -> None:
         raise NotAllowed(f"only who may change the policy allows something in advance: {reason}", principal="")
     if found.candidate.assessment.risk is Risk.CRITICAL:
         raise InvalidDecision("what is critical is never allowed in advance from a card; decide each one")
+    if any(char in found.candidate.action.name + found.ask.agent for char in "*?["):
+        raise InvalidDecision("the name of its action or agent would be read as a pattern; give a grant by hand")
+    if found.ask.kind is not Kind.ACTION or found.candidate.verdict.gate in (GateKind.MANUAL, GateKind.FORBID):
+        raise InvalidDecision("this is not something to allow in advance; decide just this one")
     if found.state is not State.PENDING:
         raise InvalidDecision("this was decided already; `assent grants give` allows something in advance")
 
