@@ -25,7 +25,7 @@
     const from = each.getAttribute("src") ?? each.getAttribute("href") ?? "";
     if (!/^\/(static\/[a-z.]+|icon\.svg(\?waiting=[0-9%B+]+)?)$/.test(from) || each.textContent) wrong.push(`${each.localName} from ${from}`);
   }
-  const inside = /^(\/$|\/\?|\/(r|runs)\/[0-9a-z]+(\?|$)|\/(runs|log|policy|settings|stop)(\/|\?|$)|#main$|#card$)/;
+  const inside = /^(\/$|\/\?|\/(r|runs)\/[0-9a-z]+(\?|$)|\/(runs|log|policy|settings|stop|you)(\/|\?|$)|#main$|#card$)/;
   for (const each of document.querySelectorAll("a[href]"))
     if (!inside.test(each.getAttribute("href"))) wrong.push(`a link to ${each.getAttribute("href").slice(0, 80)}`);
   for (const each of document.querySelectorAll("form")) {

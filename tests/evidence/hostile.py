@@ -43,6 +43,20 @@ LISTEN = """
 window.__csp = [];
 document.addEventListener("securitypolicyviolation", (event) => window.__csp.push(`${event.violatedDirective} ${event.blockedURI}`));
 """
+SEEN = """
+(fields) => Object.fromEntries(Object.entries(fields).map(([name, selector]) => {
+  const text = [...document.querySelectorAll(selector)].map((each) => each.textContent).join(" ");
+  return [name, [...new Set(text.match(/zq\\d+qz/g) ?? [])]];
+}))
+"""
+FIELDS = {
+    "titles": "#card h1", "names of arguments": "#card .args dt", "values of arguments": "#card .args dd",
+    "the action's name": "#card .args .action-name", "the agent's name": "#card .meta", "claims": "#card .claims",
+    "options": "#card .options button", "the run beside it": "#beside",
+    "questions": "#card .question", "choices": "#decide .choices", "results and errors": "#card .outcome",
+    "notes": "#card .votes", "what a denial means": ".if-denied",
+}  # fmt: skip
+"""Where on a card a text can be seen; how many different ones were is counted."""
 PATHS = re.compile(r"/(static/[a-z]+\.(js|css)|icon\.svg|api/v1/events|enter|r/[0-9a-z]+(/(seen|preview))?)?")
 POLICY = PEOPLE + "rules: [{name: all, actions: ['*'], gate: hard, because: everything waits here}]\n"
 AT_ONCE = 25
@@ -60,7 +74,7 @@ class Size:
 
 
 FULL = Size(payloads=12_000, planted=50)
-SAMPLE = Size(payloads=200, planted=25)
+SAMPLE = Size(payloads=200, planted=8)
 Progress = Callable[[str], None]
 
 
@@ -71,6 +85,8 @@ class Watched:
     url: str
     wrong: list[str] = field(default_factory=list)
     calls: int = 0
+    pages: int = 0
+    seen: dict[str, set[str]] = field(default_factory=dict)
 
     async def over(self, context: BrowserContext) -> None:
         await context.add_init_script(LISTEN)
@@ -104,7 +120,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Requests with the same payloads in them: one that waits, a question, one that ran, one that failed."""
+    """Requests with the same payloads in them: one that waits, a question, one with options, one that ran, one that failed."""
 
     waits: str
     others: tuple[str, ...]
@@ -130,11 +146,12 @@ async def put(house: House, number: int, texts: Sequence[str], *, plain: bool = 
         await run.observed("mail", "\n".join(texts), trusted=True)
         waits = await house.asks(
             f"delete {joined}", {**named, **odd, **mail, **sql},
-            says=says, description=joined, if_denied=joined, options=options if number % 2 else (), **said,
+            says=says, description=joined, if_denied=joined, **said,
         )  # fmt: skip
+    offers = await house.asks("offer", {"a0": joined}, says="Offer {a0}", options=options, **said)
     asked = await house.wonders(joined, choices=[*dict.fromkeys(texts)], best_guess=texts[0], **said)
     ran = await _ran(house, number, texts, joined, said)
-    return Put(waits.code, (asked, *ran), plain)
+    return Put(waits.code, (asked, offers.code, *ran), plain)
 
 
 async def _ran(house: House, number: int, texts: Sequence[str], joined: str, said: dict[str, Any]) -> list[str]:
@@ -145,7 +162,7 @@ async def _ran(house: House, number: int, texts: Sequence[str], joined: str, sai
             "write_file", {"path": joined, "n": number}, says="Write {path}", declared=None, **said
         )
         assert proposal.request is not None
-        await _approved(house, proposal.request, texts[0])
+        await _approved(house, proposal.request, joined)
         try:
             async with proposal.execution() as execution:
                 if fails:
@@ -171,6 +188,9 @@ def _alice(house: House) -> Principal:
 
 async def _looked(guest: Guest, watched: Watched, address: str, *, card: bool = True) -> list[str]:
     await guest.page.goto(f"{watched.url}{address}")
+    watched.pages += 1
+    for name, tokens in (await guest.page.evaluate(SEEN, FIELDS)).items():
+        watched.seen.setdefault(name, set()).update(tokens)
     return await guest.page.evaluate(INSPECT, card)
 
 
@@ -261,7 +281,7 @@ async def searched(directory: str, seed: int, count: int, progress: Progress) ->
     """How much was looked at, and everything that was wrong."""
     database = str(Path(directory) / "assent.db")
     os.environ["ASSENT_HOME"], os.environ["ASSENT_DATABASE"] = directory, database
-    figures = {"payloads": 0, "requests": 0, "placements": 0, "pages": 0}
+    figures = {"payloads": 0, "requests": 0}
     wrong: list[str] = []
     async with chromium() as browser, built(browser, database, POLICY) as house:
         watched = Watched(house.url)
@@ -288,12 +308,15 @@ async def searched(directory: str, seed: int, count: int, progress: Progress) ->
             ]
             watched.wrong.clear()
             figures["payloads"] += len(batch)
-            figures["requests"] += 4
-            figures["placements"] += len(batch) * 24
-            figures["pages"] += 7
+            figures["requests"] += 1 + len(made.others)
+            tokens = {each.token for each in batch}
+            for name in FIELDS:
+                missing = len(tokens - watched.seen.get(name, set()))
+                wrong += [f"batch {number}: {missing} texts were nowhere to be seen in {name}"] if missing else []
             progress(f"{figures['payloads']} of {count} payloads, {len(wrong)} wrong")
         wrong += await halves(house)
-        figures["calls of the browser"] = watched.calls
+        figures |= {"calls of the browser": watched.calls, "pages": watched.pages}
+        figures |= {f"seen in {name}": len(tokens) for name, tokens in watched.seen.items()}
     return figures, wrong
 
 

@@ -30,16 +30,15 @@ def visible(text: str, *, lines: bool = True) -> str:
     # Each different character is looked at once, however long the text is.
     used = set(text)
     shown = text.translate({ord(char): _spelled(char) for char in used if not _is_plain(char, lines)})
-    return _without_piles(shown) if any(unicodedata.category(char) in _MARKS for char in used) else shown
+    marks = "".join(char for char in used if unicodedata.category(char) in _MARKS)
+    return _without_piles(shown, marks) if marks else shown
 
 
-def _without_piles(text: str) -> str:
+def _without_piles(text: str, marks: str) -> str:
     """No letter carries more marks than a language would put on it: a pile of them hides the lines around it."""
-    shown, pile = [], 0
-    for char in text:
-        pile = pile + 1 if unicodedata.category(char) in _MARKS else 0
-        shown.append(char if pile <= _MOST_MARKS else _spelled(char))
-    return "".join(shown)
+    one = f"[{re.escape(marks)}]"
+    pile = re.compile(f"({one}{{{_MOST_MARKS}}})({one}+)")
+    return pile.sub(lambda found: found[1] + "".join(map(_spelled, found[2])), text)
 
 
 def _is_plain(char: str, lines: bool) -> bool:
