@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -18,7 +19,11 @@ from tests.evidence.world import Place
 
 ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 60.0
-COOKIE = "assent-session"
+
+
+def cookie_at(url: str) -> str:
+    """What the cookie of a session is called there."""
+    return f"assent-session-{urlsplit(url).port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Served:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"cookie": f"{COOKIE}={self.secret}", CSRF_HEADER: self.csrf}
+        return {"cookie": f"{cookie_at(self.url)}={self.secret}", CSRF_HEADER: self.csrf}
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, headers=self.headers, timeout=60)
@@ -78,7 +83,7 @@ def logged_in(url: str, link: str) -> tuple[str, str]:
         page.raise_for_status()
         found = re.search(r'name="csrf"[^>]*(?:content|value)="([0-9a-f]+)"', page.text)
         assert found is not None
-        return client.cookies[COOKIE], found[1]
+        return client.cookies[cookie_at(url)], found[1]
 
 
 @contextmanager

@@ -11,10 +11,15 @@ _KEPT = "assent.cookies"
 
 
 def cookie_name(request: Request, what: str = "") -> str:
-    """A cookie that only https may carry is bound to this very host; on the machine itself there is no https."""
+    """A cookie that only https may carry is bound to this very host; on the machine itself there is no https.
+
+    There several servers share one host, and cookies know no ports: the port is in the name, so that logging in to one
+    does not log out of another.
+    """
     if request.url.scheme == "https":
         return f"__Host-assent-{what}" if what else "__Host-assent"
-    return f"assent-{what or 'session'}"
+    port = f"-{request.url.port}" if request.url.port else ""
+    return f"assent-{what or 'session'}{port}"
 
 
 def set_cookie(request: Request, value: str, what: str = "", life: float = SESSION_LIFE.total_seconds()) -> None:

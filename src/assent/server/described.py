@@ -56,8 +56,8 @@ SCHEMES = {
     },
     "pageSession": {
         "type": "apiKey", "in": "cookie", "name": "__Host-assent",
-        "description": "The same session in a cookie (`assent-session` without https). Every change also needs the "
-        "page's `X-Assent-Csrf`.",
+        "description": "The same session in a cookie (`assent-session-PORT` without https). Every change also needs "
+        "the page's `X-Assent-Csrf`.",
     },
 }  # fmt: skip
 _PERSON: list[dict[str, list[str]]] = [{"personSession": []}, {"pageSession": []}]

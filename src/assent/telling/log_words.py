@@ -158,7 +158,7 @@ _SENTENCES = {
     "switch.paused": "{subject} paused by {actor}",
     "switch.stopped": "{subject} stopped by {actor}",
     "switch.released": "{subject} goes on, said {actor}",
-    "switch.counted": "{subject}: {denials} denials in a row",
+    "switch.counted": "{subject}: denials in a row: {denials}",
     "identity.given": "{holder} was given a {what} by {actor}",
     "identity.changed": "the {what} of {holder} was changed by {actor}",
     "identity.ended": "a {what} of {holder} was ended by {actor}",

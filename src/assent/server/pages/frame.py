@@ -51,6 +51,7 @@ async def page(
         "held": held,
         "observes": policy is not None and str(policy.mode) == "observe",
         "path": request.url.path,
+        "here": str(request.base_url).rstrip("/"),
         "waiting": None,
     }
     text = templates().get_template(f"{template}.html").render(**{**common, **values})
