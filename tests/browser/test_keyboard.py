@@ -111,6 +111,7 @@ async def test_modify_and_send_back(house: House) -> None:
     await alice.press("Enter")
     after = await house.becomes(request, State.APPROVED)
     assert after.candidate.args_text == '{"path":"/tmp/b"}'
+    await alice.sees("approved", within="#card .due")
     back = await house.asks(args={"path": "/tmp/c"})
     await alice.opens(back)
     await alice.press("r")

@@ -62,6 +62,7 @@ async def test_deny_modify_and_send_back(house: House) -> None:
     await fits(alice)
     await alice.page.get_by_role("button", name="Let it run like this").tap()
     assert (await house.becomes(changed, State.APPROVED)).candidate.args_text == '{"path":"/tmp/z"}'
+    await alice.sees("approved", within="#card .due")
     await alice.opens(back)
     await alice.at('[data-act="revise"] > summary').tap()
     await alice.page.get_by_label("What should be different?").fill("elsewhere")
