@@ -36,9 +36,32 @@ def problem(answer: httpx.Response, status: int, name: str) -> dict[str, Any]:
 
 async def test_what_only_reads_may_run_at_once(place: Place):
     async with place.agent() as agent:
+        await place.policy("agents: {cleanup: {}}\n")
         told = ok(await agent.post("/proposals", json={"action": "list_files", "args": {"path": "/"}}))
         assert told["may_run"]
         assert told["id"] == ""
+
+
+@pytest.mark.parametrize("action", ["get_rid_of_backups", "view_funds_move", "find_and_fire_employee", "export_report"])
+async def test_what_a_stranger_calls_a_read_is_at_least_on_record(place: Place, action: str):
+    async with place.agent() as agent:
+        told = ok(await agent.post("/proposals", json={"action": action, "args": {"all": True}}), 201)
+        assert told["id"]
+
+
+async def test_what_is_answered_to_run_is_what_was_judged(place: Place):
+    both = {"action": "read_file", "args": {"path": "/etc/shadow"}, "args_text": '{"path":"notes.txt"}'}
+    async with place.agent() as agent:
+        await place.policy("agents: {cleanup: {}}\n")
+        assert "not both" in problem(await agent.post("/proposals", json=both), 422, "invalid-arguments")["detail"]
+        told = ok(await agent.post("/proposals", json={"action": "read_file", "args_text": both["args_text"]}))
+        assert told["args"] == {"path": "notes.txt"}
+
+
+async def test_a_schema_of_very_many_parts_is_refused_at_once(place: Place):
+    many = {"action": "tidy", "args": {}, "arguments": {"anyOf": [{}] * 15_000}}
+    async with place.agent() as agent:
+        assert "parts" in problem(await agent.post("/proposals", json=many), 422, "invalid-arguments")["detail"]
 
 
 async def test_a_held_call_is_approved_begun_and_finished(place: Place):

@@ -144,7 +144,7 @@ def may_be_lifted(gate: GateKind) -> bool:
 
 
 def _default(policy: Policy, action: Action, assessment: Assessment, situation: Situation) -> Verdict:
-    if runs_by_default(assessment):
+    if runs_by_default(action, assessment):
         return policy.read_verdict
     plain = policy.default_for(assessment.risk)
     if plain.gate.holds and authorises(situation.scope, situation.used, action, assessment):
@@ -167,9 +167,13 @@ def _base(policy: Policy, gate: GateKind, assessment: Assessment) -> tuple[GateK
     return gate, notes
 
 
-def runs_by_default(assessment: Assessment) -> bool:
-    """A plain read: never interrupted unless a rule or a trigger says so. Reading credentials is not plain."""
-    return assessment.effect.is_read and assessment.risk <= Risk.RISKY
+def runs_by_default(action: Action, assessment: Assessment) -> bool:
+    """A plain read: never interrupted unless a rule or a trigger says so. Reading credentials is not plain.
+
+    Where nobody vouches for the source, that something is called a read does not make it one.
+    """
+    believed = action.trusted or assessment.basis is Basis.DECLARED
+    return believed and assessment.effect.is_read and assessment.risk <= Risk.RISKY
 
 
 def _no_silence(assessment: Assessment) -> str:

@@ -44,7 +44,8 @@ STOPS = frozenset({"checkpoint", "draft", "exception", "sample", "cannot_go_on",
 """Where runs stop for a person: actions of Assent itself, which do nothing."""
 RESERVED = STOPS | {"question"}
 _SCHEMA_BYTES = 64 * 1024
-_COSTLY = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"})
+_SCHEMA_NODES = 1_000
+_COSTLY = frozenset({"uniqueItems", "pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"})
 """What can make checking a value against a schema take for ever."""
 
 
@@ -368,6 +369,8 @@ def _fits_here(schema: Mapping[str, Json] | None, trusted: bool) -> None:
         return
     if len(canonical(schema)) > _SCHEMA_BYTES:
         raise InvalidArguments(f"the schema is larger than {_SCHEMA_BYTES // 1024} KiB; leave out what is not needed")
+    if _size_of(schema) > _SCHEMA_NODES:
+        raise InvalidArguments(f"the schema has more than {_SCHEMA_NODES:,} parts; describe less of it")
     try:
         Draft202012Validator.check_schema(dict(schema))
     except SchemaError as problem:
@@ -377,6 +380,16 @@ def _fits_here(schema: Mapping[str, Json] | None, trusted: bool) -> None:
             f"the schema uses {sorted(costly)[0]}, which is taken only from agents that the policy lists under "
             "agents:; write it without, or ask an operator to list this agent"
         )
+
+
+def _size_of(value: Json) -> int:
+    """How many parts there are: checking a schema takes as long as there are many of them, not as it is long."""
+    count, waiting = 0, [value]
+    while waiting and count <= _SCHEMA_NODES:
+        item = waiting.pop()
+        count += 1
+        waiting.extend(item.values() if isinstance(item, Mapping) else item if isinstance(item, list) else ())
+    return count
 
 
 def _keys_of(value: Json) -> set[str]:

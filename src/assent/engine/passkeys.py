@@ -76,7 +76,7 @@ class Passkeys:
                 credential=answer, expected_challenge=challenge, expected_rp_id=site.rp_id,
                 expected_origin=site.origin, require_user_verification=True,
             )  # fmt: skip
-        except (WebAuthnException, ValueError, TypeError, KeyError):
+        except (WebAuthnException, ValueError, TypeError, KeyError, RecursionError):
             raise NotAllowed("this passkey could not be checked; try again", principal=person) from None
         about: dict[str, Json] = {"name": name[:100], "sign_count": made.sign_count}
         passkey = Credential(
@@ -121,7 +121,7 @@ class Passkeys:
             )  # fmt: skip
             change = noted(known, sign_count=found.new_sign_count)
             await self._store.transact(self._workspace, None, lambda _: change)
-        except (WebAuthnException, ValueError, TypeError, KeyError, StaleRequest):
+        except (WebAuthnException, ValueError, TypeError, KeyError, RecursionError, StaleRequest):
             raise NotAllowed("this passkey did not prove who you are; try again", principal=person) from None
         return known.holder
 
@@ -139,7 +139,7 @@ class Passkeys:
         data = response.get("clientDataJSON") if isinstance(response, dict) else None
         try:
             challenge = parse_client_data_json(base64url_to_bytes(str(data))).challenge
-        except (WebAuthnException, ValueError, TypeError, KeyError):
+        except (WebAuthnException, ValueError, TypeError, KeyError, RecursionError):
             raise NotAllowed("this is no answer of a passkey; try again", principal=person) from None
         asked = await self._challenges.take(bytes_to_base64url(challenge), purpose)
         if asked is None or asked.holder != person:

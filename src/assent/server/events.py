@@ -56,8 +56,8 @@ class Listener:
         self.closed = False
 
     def put(self, event: Event) -> None:
-        if self.agent and event.about == "request" and event.agent != self.agent:
-            return
+        if self.agent and event is not LOOK and (event.about != "request" or event.agent != self.agent):
+            return  # an agent hears of its own requests and of nothing else
         if len(self._waiting) >= _MOST_AT_ONCE or event is LOOK:
             self._waiting = {("look", ""): LOOK}
         elif ("look", "") not in self._waiting:

@@ -175,7 +175,7 @@ async def propose(
     http.app.state.meters.proposals.labels(gate).inc()
     if request is None:
         response.status_code = 200
-        return at_once_document(said.action, said.args, ignored)
+        return at_once_document(said.action, _args(said), ignored)
     if said.attempt and (request.state is State.APPROVED or agent.is_begun_by(request, said.attempt)):
         try:
             begun = await agent.begin(
@@ -270,6 +270,8 @@ def _context(agent: str, said: Claims, once: str | None) -> Context:
 def _args(said: Proposal) -> Any:
     if not said.args_text:
         return said.args
+    if said.args:
+        raise InvalidArguments("send args or args_text, not both: only one of them can be what runs")
     try:
         return restore(said.args_text)
     except (ValueError, TypeError, ArithmeticError, RecursionError):

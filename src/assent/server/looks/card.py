@@ -174,7 +174,9 @@ def _likeness(request: Request, why_not: str) -> str:
 def _sources(run: Run | None) -> Sources:
     if run is None:
         return Sources()
-    return Sources(run.original, tuple((each.source, each.text, each.trusted) for each in run.observations))
+    # What an agent elsewhere says that somebody said is its word, not theirs.
+    original = "" if run.asked_by.startswith("agent:") else run.original
+    return Sources(original, tuple((each.source, each.text, each.trusted) for each in run.observations))
 
 
 def _option(line: OptionLine, whole: bool) -> OptionLook:

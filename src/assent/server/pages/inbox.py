@@ -306,7 +306,7 @@ def _said(word: str, found: Asked, form: FormData) -> Said:
         stop=text.get("stop", "") == "yes",
         instructions=text.get("instructions", "")[:10_000],
         args=args,
-        option=int(option) if option.isdigit() and len(option) < 6 else None,
+        option=int(option) if option.isascii() and option.isdigit() and len(option) < 6 else None,
         answer=_answer(found, text),
     )
 

@@ -51,7 +51,7 @@ async def _settings(
 @router.post("/settings/tokens")
 async def give(request: Request, visitor: Operator, agent: Short, note: Short = "", days: Short = "") -> Response:
     """An agent has a token, shown on this page and never again."""
-    if days and not (days.isdigit() and 0 < int(days) < 10_000):
+    if days and not (days.isascii() and days.isdigit() and 0 < int(days) < 10_000):
         return await _settings(request, visitor, complaint="days is a whole number, or empty", status=422)
     life = timedelta(days=int(days)) if days else None
     try:

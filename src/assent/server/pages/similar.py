@@ -107,9 +107,9 @@ def _allowed(visitor: Visitor, found: Asked) -> None:
 
 
 def _offer(found: Asked, uses: str, hours: str, budget: str, condition: str) -> Offer:
-    if not uses.isdigit() or not 0 < int(uses) <= _MOST_USES:
+    if not _is_number(uses) or not 0 < int(uses) <= _MOST_USES:
         raise InvalidDecision(f"how often is a whole number up to {_MOST_USES:,}")
-    if not hours.isdigit() or not 0 < int(hours) <= _MOST_HOURS:
+    if not _is_number(hours) or not 0 < int(hours) <= _MOST_HOURS:
         raise InvalidDecision(f"for how many hours is a whole number up to {_MOST_HOURS}")
     amount = None
     if budget.strip():
@@ -123,6 +123,10 @@ def _offer(found: Asked, uses: str, hours: str, budget: str, condition: str) -> 
         raise InvalidDecision("it spends money: say for how much in all")
     facts = {fact.name: fact.value for fact in found.candidate.assessment.facts}
     return Offer(int(uses), int(hours), amount, str(facts.get("currency", "")) if amount is not None else "", condition)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 9
 
 
 def _grant(visitor: Visitor, found: Asked, offer: Offer, now: datetime) -> Grant:
