@@ -10,6 +10,7 @@ from assent.core.request import State
 from assent.core.run import RunState
 from assent.errors import RunStopped
 from assent.ports import Filter
+from assent.stores import rows
 from tests.engine.conftest import House
 from tests.engine.run_world import the_run
 
@@ -228,3 +229,15 @@ async def test_a_question_of_a_parked_run_is_asked_once(house: House) -> None:
     (request,) = await house.waiting()
     await house.inbox.answer(house.me, request.id, "b")
     assert await agent() == "b"
+
+
+async def test_a_secret_at_a_stop_is_nowhere_in_the_clear(house: House) -> None:
+    key = "AKIAIOSFODNN7EXAMPLE"
+    told = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
+    with pytest.raises(assent.Parked):
+        async with house.gate.run("Tidy up", patience=0) as run:
+            await run.checkpoint(f"plan with {told}", show={"error": f"login with {key} failed"})
+    (request,) = await house.waiting()
+    kept = rows.ask_text(request.ask) + rows.moving_text(request)
+    assert key not in kept
+    assert told not in kept

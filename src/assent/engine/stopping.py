@@ -6,6 +6,7 @@ from dataclasses import replace
 from assent.core.action import Declaration, Json, Reach
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
+from assent.core.secret_text import secret_texts, without_secrets
 from assent.core.verdict import GateKind, Trigger
 from assent.engine.asking import Prepared
 from assent.engine.calls import Calls
@@ -56,20 +57,29 @@ def stop_call(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint
     Raises `NotAsked` where whoever stopped here wants to be told of that.
     """
     args = restore(canonical(point.args))
-    fixed = {name: {"const": value} for name, value in args.items() if name not in point.editable}
+    # A secret is sealed among the arguments; it must not stand in the clear beside them.
+    fixed = {
+        name: {"const": value}
+        for name, value in args.items()
+        if name not in point.editable and not secret_texts({name: value})
+    }
     schema = {"type": "object", "properties": fixed}
+    options = tuple(
+        replace(each, label=without_secrets(each.label), consequence=without_secrets(each.consequence))
+        for each in point.options
+    )
     stop = tool(
-        point.kind, schema=schema, schema_text=canonical(schema), says="", options=tuple(point.options),
+        point.kind, schema=schema, schema_text=canonical(schema), says="", options=options,
         declared=NOTHING,
     )  # fmt: skip
-    fired = (Trigger(point.kind, point.why, point.gate),) if point.gate.holds else ()
+    fired = (Trigger(point.kind, without_secrets(point.why), point.gate),) if point.gate.holds else ()
     context = replace(CONTEXT.get() or fallback, key=point.key, draft_of=point.draft_of)
     prepared = calls.prepare(stop, args, in_run(context, active, point.kind, args), {}, fired)
     if point.insists and not prepared.verdict.gate.holds:
         raise NotAsked
     if prepared.verdict.gate is GateKind.RUN:
         return None
-    return replace(prepared, tool=replace(stop, says=_plain_template(point.says)))
+    return replace(prepared, tool=replace(stop, says=_plain_template(without_secrets(point.says))))
 
 
 def _plain_template(text: str) -> str:

@@ -249,7 +249,7 @@ def _headline(said: Stop) -> str:
     return {
         "checkpoint": f"Checkpoint: {name('checkpoint')}",
         "draft": f"Draft: {name('what')}",
-        "exception": f"{name('step')} failed",
+        "exception": f"The agent says that a step failed: “{name('step')}”",
         "sample": f"Sample: item {name('number')}",
         "cannot_go_on": "The agent says that it cannot go on",
         "interrupt": "The agent stopped itself and asks for a person",

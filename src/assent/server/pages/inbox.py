@@ -24,7 +24,7 @@ from assent.server.alike import those_like
 from assent.server.deciding import Said, decide
 from assent.server.looks.card import CardLook, Mark, card_look, mark_of
 from assent.server.looks.forms import typed_arguments
-from assent.server.looks.values import opened, value_look
+from assent.server.looks.values import arguments, opened, value_look
 from assent.server.pages.frame import icon, page, person_or_door
 from assent.server.visitors import Person, Visitor
 from assent.telling.background import background
@@ -161,7 +161,7 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
     return await page(
         request, "preview", visitor,
         card=after, was=before, mark=mark_of(after), changes=changes, args=json.dumps(after.args, ensure_ascii=True),
-        digest=before.digest, note=str(form.get("note", "")),
+        looks=arguments(after.args), digest=before.digest, note=str(form.get("note", "")),
     )  # fmt: skip
 
 
