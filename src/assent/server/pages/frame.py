@@ -1,6 +1,6 @@
 """What every page has: the templates, who looks at it, and how errors are told."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from assent.core.text import visible
+from assent.engine.threads import in_thread
 from assent.errors import AssentError
 from assent.server import problems
 from assent.server.looks.card import tone_class
@@ -54,8 +55,9 @@ async def page(
         "here": str(request.base_url).rstrip("/"),
         "waiting": None,
     }
-    text = templates().get_template(f"{template}.html").render(**{**common, **values})
-    return HTMLResponse(text, status)
+    # Beside the loop: a card may hold a megabyte, and nobody else waits while it is drawn.
+    render = partial(templates().get_template(f"{template}.html").render, **{**common, **values})
+    return HTMLResponse(await in_thread(render), status)
 
 
 async def person_or_door(request: Request) -> Visitor | Response:

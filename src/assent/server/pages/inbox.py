@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,6 +19,7 @@ from assent.core.decision import Opinion
 from assent.core.request import Request as Asked
 from assent.core.request import State
 from assent.core.text import shortened
+from assent.engine.threads import in_thread
 from assent.errors import ConfirmationNeeded, InvalidDecision
 from assent.ports import Filter
 from assent.server.alike import those_like
@@ -223,9 +225,11 @@ async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = 
     others = [each for each in similar if each.id != found.id][:3]
     may_allow = may_change(room.desk.judgement.policy, visitor.principal) is None
     alike = len(await those_like(visitor, found)) - 1
-    return card_look(
-        found, about, now,
-        why_not=why_not, may_allow=may_allow, alike=alike, steps=steps, similar=others, whole=whole,
+    return await in_thread(
+        partial(
+            card_look, found, about, now,
+            why_not=why_not, may_allow=may_allow, alike=alike, steps=steps, similar=others, whole=whole,
+        )
     )  # fmt: skip
 
 
