@@ -35,7 +35,7 @@ demo: $(DEMO)
 	@$(VENV)/bin/assent demo $(ARGS) || [ $$? -eq 130 ]
 
 test: check chromium
-	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -n 3 --dist loadgroup $(ARGS)
 	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory test-models
 
 # The chat models that can be asked about a task, against a local server, in an environment of their own.
