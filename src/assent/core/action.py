@@ -163,7 +163,14 @@ class Assessment:
     basis: Basis
     reasons: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = field(default=())
+    vouched: bool = True
+    """How far it reaches is the operator's word, or comes from a source that somebody vouches for."""
 
     @property
     def is_known(self) -> bool:
         return self.basis is not Basis.UNKNOWN
+
+    @property
+    def only_reads(self) -> bool:
+        """It changes nothing, and not just by the word of whoever wants to run it: no stranger's name makes a read."""
+        return self.effect.is_read and self.vouched

@@ -116,6 +116,8 @@ def profile(
     entry = find_entry(parts)
     guess = _guess(parts, entry, signs_in(description), _parameters(schema), trusted=trusted)
     base = _with_declared(_worse(guess, claimed), declared)
+    if not trusted and declared.reach is None:
+        base = replace(base, vouched=False)
     telling = _TELLING.get(parts.verb or "", frozenset()) if base.effect.is_read else frozenset()
     pays = parts.family in {Family.PAY, Family.SEND} or "transfer" in parts.verbs
     text = entry.text if entry else ""
@@ -276,7 +278,7 @@ def assess(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str]
     for look in _LOOKS:
         look(call, found)
     basis = profile.base.basis
-    return Assessment(call.effect, call.risk, basis, tuple(call.reasons), facts)
+    return Assessment(call.effect, call.risk, basis, tuple(call.reasons), facts, profile.base.vouched)
 
 
 class _Call:

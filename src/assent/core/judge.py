@@ -103,10 +103,10 @@ def builtin_triggers(
     if assessment.basis is Basis.UNKNOWN and not _vouched_for(policy, action):
         says = "nothing is known of this action, and nobody vouches for where it comes from"
         fired.append(Trigger("unknown", says, GateKind.HARD))
-    if not effect.reversible and not effect.is_read and (says := _at_scale(assessment, limits.scale)):
+    if not effect.reversible and not assessment.only_reads and (says := _at_scale(assessment, limits.scale)):
         fired.append(Trigger("scale", says, GateKind.HARD))
     sure = policy.confidence_for(action.name) if action.confidence is not None else 0.0
-    if action.confidence is not None and not effect.is_read and not _number(action.confidence) >= sure:
+    if action.confidence is not None and not assessment.only_reads and not _number(action.confidence) >= sure:
         says = f"the agent is {_number(action.confidence):.0%} sure; below {sure:.0%} a person decides"
         fired.append(Trigger("confidence", says, GateKind.HARD))
     if limits.cost is not None and action.cost is not None and not _number(action.cost) <= limits.cost:
@@ -144,7 +144,7 @@ def may_be_lifted(gate: GateKind) -> bool:
 
 
 def _default(policy: Policy, action: Action, assessment: Assessment, situation: Situation) -> Verdict:
-    if runs_by_default(action, assessment):
+    if runs_by_default(assessment):
         return policy.read_verdict
     plain = policy.default_for(assessment.risk)
     if plain.gate.holds and authorises(situation.scope, situation.used, action, assessment):
@@ -167,13 +167,9 @@ def _base(policy: Policy, gate: GateKind, assessment: Assessment) -> tuple[GateK
     return gate, notes
 
 
-def runs_by_default(action: Action, assessment: Assessment) -> bool:
-    """A plain read: never interrupted unless a rule or a trigger says so. Reading credentials is not plain.
-
-    Where nobody vouches for the source, that something is called a read does not make it one.
-    """
-    believed = action.trusted or assessment.basis is Basis.DECLARED
-    return believed and assessment.effect.is_read and assessment.risk <= Risk.RISKY
+def runs_by_default(assessment: Assessment) -> bool:
+    """A plain read: never interrupted unless a rule or a trigger says so. Reading credentials is not plain."""
+    return assessment.only_reads and assessment.risk <= Risk.RISKY
 
 
 def _no_silence(assessment: Assessment) -> str:

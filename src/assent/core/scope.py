@@ -28,7 +28,7 @@ def uses(action: Action, assessment: Assessment) -> dict[str, Decimal]:
     whatever has a path is a file. Nothing gives anything back: an amount below zero uses up as much as one above it.
     """
     used = {STEPS: Decimal(1)}
-    if assessment.effect.is_read:
+    if assessment.only_reads:
         return used
     facts = {fact.name: fact for fact in assessment.facts}
     count = decimal(facts["count"].value) if "count" in facts else None
@@ -68,7 +68,7 @@ def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessme
         if total > most:
             before = f" after {used[name]:f}" if used.get(name) else ""
             found.append(f"{amount:f} {name}{before}, and the run was given {most:f}")
-    if assessment.effect.is_read:
+    if assessment.only_reads:
         return found
     if scope.actions and not pattern(scope.actions).match(action.name):
         found.append(f"{action.name} is not among the actions it was given ({', '.join(scope.actions[:5])})")

@@ -49,7 +49,7 @@ def effect_view(assessment: Assessment) -> dict[str, Json]:
         "outside": effect.outside,
         "money": effect.money,
         "risk": assessment.risk.value,
-        "read": effect.is_read,
+        "read": assessment.only_reads,
         "known": assessment.is_known,
     }
 

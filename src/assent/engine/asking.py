@@ -115,7 +115,7 @@ class Asking:
         if context.key and not context.run:
             context = replace(context, run=context.agent)
         action, assessment, verdict = self.judgement.judged(tool, args, context, datetime.now(UTC), fired=fired)
-        if context.active is not None and verdict.gate is GateKind.RUN and not assessment.effect.is_read:
+        if context.active is not None and verdict.gate is GateKind.RUN and not assessment.only_reads:
             # In a run it is put on record with its result, so that a run that is taken again does not repeat it.
             verdict = replace(verdict, gate=GateKind.WATCH)
         return Prepared(tool, args, context, action, assessment, verdict, injected, fired=fired)
@@ -230,11 +230,13 @@ class Asking:
             told = [fact for fact in full.facts if self._is_discreet(fact, hidden)]
             names = {fact.name for fact in told}
             facts = tuple(told) + tuple(fact for fact in shown.facts if fact.name not in names | {"only_reads"})
-            shown = replace(shown, effect=full.effect, risk=max(shown.risk, full.risk), facts=facts)
+            shown = replace(
+                shown, effect=full.effect, risk=max(shown.risk, full.risk), facts=facts, vouched=full.vouched
+            )
             verdict = merged(on_all, verdict)
         else:
             verdict = on_all
-        if context.active is not None and verdict.gate is GateKind.RUN and not shown.effect.is_read:
+        if context.active is not None and verdict.gate is GateKind.RUN and not shown.only_reads:
             verdict = replace(verdict, gate=GateKind.WATCH)
         return replace(prepared, action=action, assessment=shown, verdict=verdict)
 
