@@ -21,6 +21,7 @@ from assent.demo.browser import CAST
 
 ASSENT = [sys.executable, "-m", "assent"]
 LONG = 240
+STUCK = 120
 LINK = re.compile(r"http://\S+/enter\?link=\S+")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONG + 60)]
@@ -117,6 +118,8 @@ class Keys:
 
     def choose(self, number: str) -> None:
         self.press(number)
+        if self.page.locator("#toast:has-text('Opened')").is_visible():
+            self.press(number)
 
     def approve(self) -> None:
         if self.page.locator("#unread").is_visible():
@@ -180,13 +183,13 @@ class Keys:
         """The digest of the next card that waits; empty once the demo is over."""
         wanted = """(before) => {
             const card = document.querySelector("#card");
-            if (!card || card.hasAttribute("inert")) return "";
+            if (!card || card.hasAttribute("inert") || card.dataset.fresh !== undefined) return "";
             if (card.classList.contains("pending")) return card.dataset.digest === before ? "" : card.dataset.digest;
             return document.querySelector("#queue .item:not(.over):not([aria-current])") ? "elsewhere" : "";
         }"""
-        end = time.monotonic() + LONG
+        end = time.monotonic() + STUCK
         while not demo.is_over:
-            assert time.monotonic() < end, demo.story
+            assert time.monotonic() < end, f"{self.page.locator('body').inner_text()}\n{demo.story}"
             found = self.page.evaluate(wanted, before)
             if found and found != "elsewhere":
                 return str(found)

@@ -146,9 +146,9 @@ class Guest:
         await self.page.goto(f"{self.house.url}/r/{code}{query}")
 
     async def shows(self, request: Request | str) -> None:
-        """The card is that of this request."""
+        """The card is that of this request, and has been there for long enough to take a key."""
         code = request if isinstance(request, str) else request.code
-        await expect(self.at(f'#card[data-code="{code}"]')).to_be_visible()
+        await expect(self.at(f'#card[data-code="{code}"]:not([inert]):not([data-fresh])')).to_be_visible()
 
     async def press(self, *keys: str) -> None:
         for key in keys:

@@ -6,6 +6,7 @@ from typing import Any
 from playwright.async_api import expect
 
 import assent
+from assent.core.canonical import canonical
 from assent.core.request import State
 from assent.ports import Filter
 from tests.browser.house import PEOPLE, House, until
@@ -77,10 +78,11 @@ async def test_options_questions_and_folds(house: House) -> None:
     await house.becomes(chosen, State.APPROVED)
     folded = await house.asks(args={"files": [f"{n}.tmp" for n in range(40)]})
     await alice.shows(folded)
-    await alice.press("a")
     await expect(alice.at("#decide .approve")).to_be_disabled()
-    await alice.press("o")
+    await alice.press("a")
+    await alice.sees("Press a again", within="#toast")
     await expect(alice.at("#decide .approve")).to_be_enabled()
+    assert (await house.now(folded)).state is State.PENDING
     await alice.press("a")
     await house.becomes(folded, State.APPROVED)
     code = await house.wonders("Which colour?", choices=["red", "green"])
@@ -95,6 +97,73 @@ async def test_options_questions_and_folds(house: House) -> None:
     await alice.sees("Nothing waits for you")
     found = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
     assert {each.answer for each in found.requests} == {"green", "Ada"}
+
+
+async def test_a_number_opens_a_folded_option_and_chooses_it_the_second_time(house: House) -> None:
+    many = {"files": [f"{n}.tmp" for n in range(40)]}
+    request = await house.asks(args=many, options=(assent.option("All of them", "Gone.", many), *OPTIONS))
+    alice = await house.guest()
+    await alice.shows(request)
+    await expect(alice.at('[data-key="1"]')).to_be_disabled()
+    await alice.press("1")
+    await alice.sees("Press 1 again", within="#toast")
+    await alice.sees("39.tmp", within=".options")
+    assert (await house.now(request)).state is State.PENDING
+    await alice.press("1")
+    assert (await house.becomes(request, State.APPROVED)).candidate.args_text == canonical(many)
+
+
+async def test_a_key_meant_for_the_last_card_does_not_decide_the_next(house: House) -> None:
+    first, second = [await house.asks(args={"files": [name]}) for name in ("one", "two")]
+    alice = await house.guest()
+    await alice.shows(first)
+    # Every key within a blink after the second card is there.
+    await alice.page.evaluate("""() => new MutationObserver(() => {
+        const card = document.querySelector("#card");
+        if (card.inert || card.dataset.pressed) return;
+        card.dataset.pressed = "yes";
+        dispatchEvent(new KeyboardEvent("keydown", { key: "a" }));
+    }).observe(document.querySelector("main"), { childList: true })""")
+    await alice.press("a")
+    await alice.sees("only just come", within="#toast")
+    await alice.shows(second)
+    assert (await house.now(first)).state is State.APPROVED
+    assert (await house.now(second)).state is State.PENDING
+    await alice.press("a")
+    await house.becomes(second, State.APPROVED)
+
+
+async def test_what_was_begun_on_a_card_is_there_again(house: House) -> None:
+    first, second = [await house.asks(args={"files": [name]}) for name in ("one", "two")]
+    alice = await house.guest()
+    await alice.shows(first)
+    await alice.press("d")
+    await alice.page.keyboard.type("we still need")
+    await alice.press("Escape", "j")
+    await alice.shows(second)
+    await alice.press("k")
+    await alice.shows(first)
+    await expect(alice.at('[name="reason"]')).to_have_value("we still need")
+    await alice.at('[name="reason"]').focus()
+    await alice.press("End")
+    await alice.page.keyboard.type(" it")
+    await alice.press("Control+Enter")
+    assert (await house.becomes(first, State.DENIED)).reason == "we still need it"
+    await alice.shows(second)
+    await expect(alice.at('[name="reason"]')).to_have_value("")
+
+
+async def test_kinds_of_requests_are_filtered(house: House) -> None:
+    request = await house.asks()
+    code = await house.wonders("Which colour?", choices=["red", "green"])
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.at(".more-filters summary").click()
+    await alice.at('[name="kind"]').select_option("ask")
+    await alice.at(".more-filters button").click()
+    await alice.shows(code)
+    await expect(alice.at("#queue .item")).to_have_count(1)
+    await expect(alice.at('[name="kind"]')).to_have_value("ask")
 
 
 async def test_modify_and_send_back(house: House) -> None:

@@ -18,7 +18,7 @@ from assent.core.briefing import Briefing, brief
 from assent.core.decision import Opinion
 from assent.core.request import Request as Asked
 from assent.core.request import State
-from assent.core.text import shortened
+from assent.core.text import shortened, visible
 from assent.engine.threads import in_thread
 from assent.errors import ConfirmationNeeded, InvalidDecision
 from assent.ports import Filter
@@ -44,6 +44,13 @@ TABS = {
     "review": "Afterwards",
     "decided": "Decided",
 }
+KINDS = {
+    "hard": "waits for a decision",
+    "soft": "runs unless somebody objects",
+    "manual": "is done by hand",
+    "ask": "a question",
+}
+"""What the gate of each kind of request means to whoever looks for one."""
 _DECIDED = (State.DONE, State.APPROVED, State.RUNNING, State.DENIED, State.ANSWERED, State.REVISED, State.FAILED,
             State.EXPIRED, State.CANCELLED, State.UNDONE, State.UNKNOWN, State.REFUSED)  # fmt: skip
 
@@ -76,6 +83,7 @@ class Listing:
             "tab": self.tab if self.tab != "mine" else "",
             "agent": self.wanted.agent,
             "risk": self.wanted.risk,
+            "kind": self.wanted.gate,
             "text": self.wanted.text,
         }
         kept = {name: value for name, value in {**now, **changes}.items() if value}
@@ -140,7 +148,9 @@ async def decided(request: Request, visitor: Person, code: str) -> Response:
         return await _again(request, visitor, found, word, str(problem), form)
     request.app.state.meters.decisions.labels(word).inc()
     if request.headers.get("accept", "").startswith("application/json"):
-        return JSONResponse({"did": word, "code": after.code, "state": str(after.state), "version": after.version})
+        title = visible(shortened(after.candidate.says, 80), lines=False)
+        told = {"did": word, "code": after.code, "state": str(after.state), "version": after.version, "title": title}
+        return JSONResponse(told)
     return RedirectResponse(f"/r/{after.code}?told={word}", 303)
 
 
@@ -212,7 +222,7 @@ async def _inbox(
     return await page(
         request, "inbox", visitor, status=status,
         listing=listing, look=look, at=at, tabs=TABS, waiting=listing.waiting, risks=[str(each) for each in Risk],
-        **values,
+        kinds=KINDS, **values,
     )  # fmt: skip
 
 
@@ -236,10 +246,11 @@ async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = 
 async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:
     tab = query.get("tab", "mine")
     tab = tab if tab in TABS else "mine"
-    risk = query.get("risk", "")
+    risk, kind = query.get("risk", ""), query.get("kind", "")
     wanted = Filter(
         agent=query.get("agent", "")[:200],
         risk=risk if risk in {str(each) for each in Risk} else "",
+        gate=kind if kind in KINDS else "",
         text=query.get("text", "")[:200],
         review_open=tab == "review",
         states={"mine": (State.PENDING,), "team": (State.PENDING,), "decided": _DECIDED}.get(tab, ()),
@@ -247,7 +258,7 @@ async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) ->
     after = query.get("after", "")[:400]
     if tab == "mine":
         items, following, waiting = await _mine(visitor, wanted, after, now)
-        plain = not (wanted.agent or wanted.risk or wanted.text or after)
+        plain = not (wanted.agent or wanted.risk or wanted.gate or wanted.text or after)
         waiting = waiting if plain else (await _mine(visitor, Filter(states=(State.PENDING,)), "", now))[2]
     else:
         found = await visitor.room.desk.inbox.page(wanted, after=after, limit=_PAGE)

@@ -15,6 +15,10 @@ function tick() {
     if (each.textContent !== text) each.textContent = text;
     each.classList.toggle("soon", left < 900);
   }
+  for (const each of document.querySelectorAll("time[data-since]")) {
+    const text = span((now - Date.parse(each.dataset.since)) / 1000);
+    if (each.textContent !== text) each.textContent = text;
+  }
 }
 
 export function startClocks() {

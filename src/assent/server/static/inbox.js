@@ -26,8 +26,39 @@ async function visited(url, { push = true, regions = ["list", "card", "beside"] 
   if (!page.getElementById("card")) return void location.assign(url);
   if (push) history.pushState(null, "", answer.url);
   document.body.className = page.body.className;
+  keep();
+  const before = card()?.dataset.id;
   placed(page, regions);
+  if (card()?.dataset.id !== before) rest();
   seen();
+}
+
+/** A key that was meant for the card before must not decide about one that nobody has read yet. */
+const GLANCE = 400;
+function rest() {
+  const come = card();
+  if (!come) return;
+  come.dataset.fresh = "";
+  setTimeout(() => delete come.dataset.fresh, GLANCE);
+  const draft = drafts.get(come.dataset.digest) ?? [];
+  for (const [name, value] of draft) {
+    const field = come.querySelector(`[name="${CSS.escape(name)}"]`);
+    if (!field) continue;
+    field.value = value;
+    const box = field.closest(".act");
+    if (box) box.open = true;
+  }
+}
+
+/** What was begun on a card is there again when one comes back to it. */
+const drafts = new Map();
+const TEXTS = "textarea, input:not([type=hidden]):not([type=radio]):not([type=checkbox]):not(.sift)";
+function keep() {
+  const left = card();
+  if (!left?.classList.contains("pending")) return;
+  const begun = [...left.querySelectorAll(TEXTS)].filter((field) => field.name && field.value !== field.defaultValue);
+  if (begun.length && !left.dataset.sent) drafts.set(left.dataset.digest, begun.map((field) => [field.name, field.value]));
+  else drafts.delete(left.dataset.digest);
 }
 
 /** A soft window begins when somebody who may decide has it on the screen. */
@@ -117,10 +148,15 @@ async function decided(form, button) {
     await visit(`/r/${before.dataset.code}${location.search}`, { push: false, regions: ["list", "card", "beside"] });
     return;
   }
-  const code = said.code;
   decidedHere.add(before.dataset.id);
-  toast(`${said.state}: ${code}`, { href: `/r/${code}`, text: "see it" });
+  toast(`${done(said)} ${said.title}`, { href: `/r/${said.code}`, text: "see it" });
   await next(before.dataset.id);
+}
+
+const DONE = { approve: "Approved:", deny: "Denied:", choose: "Chosen:", answer: "Answered:", revise: "Sent back:" };
+function done(said) {
+  if (said.state === "pending") return "Your voice counts; somebody else's is needed too:";
+  return DONE[said.did] ?? `${said.did}:`;
 }
 
 function complain(text) {
@@ -196,7 +232,7 @@ async function refresh() {
   if (shown.dataset.sent || !later || later.dataset.likeness === shown.dataset.likeness) return;
   if (later.dataset.state !== "pending" && shown.dataset.state === "pending" && !decidedHere.has(shown.dataset.id))
     toast(about?.by ? `${about.by} decided ${shown.dataset.code}: ${later.dataset.state}` : `${shown.dataset.code} is ${later.dataset.state} now`);
-  const fields = [...shown.querySelectorAll("textarea, input:not([type=hidden]):not([type=radio]):not([type=checkbox]), select")];
+  const fields = [...shown.querySelectorAll(`${TEXTS}, select`)];
   // A field that has the focus is typed into in a moment: taken away, the letters would be keys of the next card.
   const half = fields.some((field) => field === document.activeElement || (field.value && field.value !== field.defaultValue));
   if (later.dataset.state === "pending" && later.dataset.digest === shown.dataset.digest) kept(shown, later);

@@ -1,4 +1,6 @@
 // Everything by keyboard. A key presses what is already on the page, so that it never does more than a click would.
+import { toast } from "./page.js";
+
 const here = (selector) => document.querySelector(selector);
 
 function typing(target) {
@@ -40,8 +42,18 @@ function press(key) {
   if (leaving()) return true;
   const button = here(`#card [data-key="${CSS.escape(key)}"]`);
   if (!button) return false;
-  button.click();
+  if (here("#card").dataset.fresh !== undefined) toast("This card has only just come: read it first.");
+  else if (button.disabled && button.dataset.needsOpen !== undefined) shown(button, key);
+  else button.click();
   return true;
+}
+
+/** What has to be opened first is opened by the key that asks for it; the same key again then decides. */
+function shown(button, key) {
+  const folds = button.closest(".options li") ?? here("#card .args");
+  for (const fold of folds.querySelectorAll("details:not(.raw-json)")) fold.open = true;
+  folds.scrollIntoView({ block: "nearest" });
+  toast(`Opened: this is exactly what would run. Press ${key} again once you have read it.`);
 }
 
 const KEYS = {
@@ -67,6 +79,11 @@ let deafUntil = 0;
 export function startKeys() {
   document.addEventListener("assent:taken", () => { deafUntil = Date.now() + REST; });
   addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
+      event.preventDefault();
+      if (!event.repeat) event.target.form.requestSubmit(event.target.form.querySelector("button:not([disabled])"));
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
     if (event.key === "Escape") {
       const open = here("#decide .act[open]:not([data-act=answer])");

@@ -34,20 +34,24 @@ function put(here, there) {
   const top = here.scrollTop;
   const held = same && here.contains(document.activeElement) ? document.activeElement : null;
   const [from, to] = [held?.selectionStart, held?.selectionEnd];
-  const named = held?.name ? [...here.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)].indexOf(held) : -1;
+  const place = held && places(here).indexOf(held);
+  const before = held && places(here).length;
   here.replaceWith(made);
   if (same) made.scrollTop = top;
-  const field = named >= 0 ? made.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)[named] : null;
-  field?.focus({ preventScroll: true });
-  if (field && typeof from === "number") field.setSelectionRange(from, to);
+  const after = held ? places(made) : [];
+  const field = after.length === before ? after[place] : held?.name ? made.querySelector(`[name="${CSS.escape(held.name)}"]`) : null;
+  if (!field || field.tagName !== held.tagName) return;
+  field.focus({ preventScroll: true });
+  if (typeof from === "number") field.setSelectionRange(from, to);
 }
+
+const places = (region) => [...region.querySelectorAll("a, button, input:not([type=hidden]), textarea, select, summary")];
 
 /** The number in the title, the bar and the icon. */
 export function told(waiting) {
   document.body.dataset.waiting = String(waiting);
   const few = waiting > 99 ? "99+" : String(waiting);
-  const count = document.getElementById("count");
-  if (count && count.textContent !== few) count.textContent = few;
+  for (const count of document.querySelectorAll("[data-count]")) if (count.textContent !== few) count.textContent = few;
   const bare = document.title.replace(/^\(\d+\+?\) /, "");
   document.title = waiting ? `(${few}) ${bare}` : bare;
   icon(waiting ? few : "");
