@@ -243,6 +243,21 @@ async def test_secrets_are_given_back_to_whoever_gave_them_and_to_nobody_else(pl
         assert secret not in request.result_text
 
 
+async def test_a_secret_in_a_plan_or_a_description_is_struck_out(place: Place):
+    secret = "sk-live-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
+    async with place.agent() as agent:
+        run = ok(await agent.post("/runs", json={"goal": "Report", "plan": [{"says": f"log in with {secret}"}]}), 201)
+        said = {**DELETE, "description": f"Deletes files. Uses {secret}.", "run": run["id"], "run_fence": run["fence"]}
+        told = ok(await agent.post("/proposals", json={**said, "key": "delete"}), 201)
+        store = place.server.premises.store
+        request, kept = await store.request("default", told["id"]), await store.run("default", run["id"])
+        assert request is not None
+        assert kept is not None
+        assert "Deletes files." in request.candidate.action.description
+        assert kept.plan[0].says.startswith("log in with ⟨secret")
+        assert secret not in f"{request} {kept}"
+
+
 async def test_no_answer_with_a_secret_is_kept_for_a_repetition(place: Place):
     await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
     secret = "sk-live-9f8e7d6c5b4a39281706f5e4d3c2b1a0"

@@ -9,6 +9,7 @@ import pytest
 
 from assent.core.authority import Principal
 from assent.core.credential import CredentialKind
+from assent.server.knocks import MOST
 from tests.server.authenticator import Authenticator
 from tests.server.building import URL, Browser, Building
 
@@ -169,3 +170,11 @@ async def test_an_agent_has_no_passkeys(house: Building) -> None:
         )
         assert answer.status_code in (403, 422)
     assert not await house.credentials(CredentialKind.CHALLENGE)
+
+
+async def test_nobody_knocks_for_ever(house: Building) -> None:
+    door = house.browser()
+    answers = [await door.post("/login/passkey/ask", headers={"origin": URL}) for _ in range(MOST + 1)]
+    assert [each.status_code for each in answers] == [200] * MOST + [429]
+    assert 0 < int(answers[-1].headers["retry-after"]) <= 60
+    assert len(await house.credentials(CredentialKind.CHALLENGE, "")) == MOST

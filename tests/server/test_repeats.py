@@ -10,6 +10,7 @@ import pytest
 
 from assent.core.authority import Principal
 from assent.core.change import Change
+from assent.core.credential import CredentialKind
 from assent.server.repeats import ABANDONED_AFTER
 from tests.server.reception import Reception, reception
 
@@ -43,6 +44,24 @@ async def test_another_call_with_the_same_key_is_refused(desk: Reception) -> Non
     assert "another call" in problem["detail"]
     await desk.post("/policy/check", {"text": ""}, "operator", 422, idempotency_key="k1")
     assert await given(desk) == 1
+
+
+async def test_nothing_is_kept_for_what_does_not_exist_or_did_not_happen(desk: Reception) -> None:
+    store, headers = (
+        desk.premises.store,
+        {"authorization": f"Bearer {desk.secrets['operator']}", "idempotency-key": "k1"},
+    )
+
+    async def kept() -> list[Any]:
+        return [each.about["stage"] for each in await store.credentials("default", CredentialKind.REPLY)]
+
+    for path in ("/nothing", "/agent/nothing/notes"):
+        assert (await desk.client.post(f"/api/v1{path}", json={}, headers=headers)).status_code == 404
+    assert await kept() == []
+    await desk.post("/grants", {"actions": []}, "operator", 422, idempotency_key="k2")
+    assert await kept() == ["free"]
+    await store.forget_credentials("default", await store.now())
+    assert await kept() == []
 
 
 async def test_the_same_call_many_times_at_once_happens_once(desk: Reception) -> None:

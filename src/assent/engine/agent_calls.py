@@ -121,7 +121,7 @@ class AgentCalls:
             names = ("says", "options", "if_denied", "idempotent")
             ignored = tuple(name for name in names if getattr(said, name))
         made = tool(
-            said.action, description=said.description, schema=said.schema,
+            said.action, description=str(redacted(self._office.vault, said.description)), schema=said.schema,
             schema_text=canonical(said.schema) if said.schema is not None else "",
             declared=vouched.declared, trusted=self.is_trusted,
             claimed=NOTHING_DECLARED if self.is_trusted else said.declared,

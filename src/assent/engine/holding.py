@@ -117,7 +117,8 @@ class HeldRun:
 
     async def plan(self, steps: Iterable[str | PlanStep]) -> None:
         """What the agent intends, for people to read."""
-        made = tuple(step if isinstance(step, PlanStep) else PlanStep(step) for step in steps)
+        given = [step if isinstance(step, PlanStep) else PlanStep(step) for step in steps]
+        made = tuple(PlanStep(str(redacted(self._office.vault, step.says)), step.done) for step in given)
         await self._move(lambda fence: Progress(fence, plan=made))
 
     async def spent(self, amount: float | str | Decimal) -> None:

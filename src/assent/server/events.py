@@ -15,11 +15,14 @@ from typing import Any
 from assent.core.request import Request
 from assent.errors import AssentError
 from assent.ports import Store
+from assent.server.problems import Problem
 
 log = logging.getLogger("assent.server")
 
 _MOST_AT_ONCE = 500
 """Whoever has so much to hear looks at everything instead."""
+MOST_STREAMS = 250
+"""For one person or agent on one instance."""
 NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:")
 
 
@@ -49,8 +52,8 @@ LOOK = Event("look")
 class Listener:
     """One stream's letter box. What is newer replaces what is older, so a slow reader costs little."""
 
-    def __init__(self, workspace: str, agent: str = "") -> None:
-        self.workspace, self.agent = workspace, agent
+    def __init__(self, workspace: str, agent: str = "", who: str = "") -> None:
+        self.workspace, self.agent, self.who = workspace, agent, who
         self._waiting: dict[tuple[str, str], Event] = {}
         self._rang = asyncio.Event()
         self.closed = False
@@ -123,9 +126,12 @@ class Events:
 
         return leave
 
-    def listen(self, workspace: str, agent: str = "") -> Listener:
+    def listen(self, workspace: str, agent: str = "", who: str = "") -> Listener:
         """A letter box; the first thing in it says to look at everything, since nobody knows what was missed."""
-        listener = Listener(workspace, agent)
+        listener = Listener(workspace, agent, who)
+        theirs = sum(each.who == who for each in self._listeners.get(workspace, ()))
+        if theirs >= MOST_STREAMS:
+            raise Problem(429, f"{who} has {theirs} streams open; close some", headers={"Retry-After": "30"})
         if self._closed:
             listener.close()
         self._listeners.setdefault(workspace, set()).add(listener)

@@ -18,6 +18,7 @@ from assent.keys import KeyRing
 from assent.ports import Store
 from assent.server.agents import Agents
 from assent.server.events import Events
+from assent.server.knocks import Knocks
 from assent.server.sign_on import SignOn, sign_on_for
 from assent.settings import Settings
 
@@ -55,6 +56,7 @@ class Premises:
         self.events = Events(store)
         self.hashing = asyncio.Semaphore(2)
         """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
+        self.knocks = Knocks()
         self.checking = 0
         """How many passwords are being checked, or wait to be."""
         self._rooms: dict[str, Room] = {}

@@ -52,19 +52,19 @@ class Repeats:
         self._app = app
         self._known: list[re.Pattern[str]] | None = None
 
-    def _themselves(self, app: FastAPI) -> list[re.Pattern[str]]:
-        """The operations that look after repetition themselves."""
+    def _repeatable(self, app: FastAPI) -> list[re.Pattern[str]]:
+        """The operations that exist and do not look after repetition themselves; no row is kept for anything else."""
         if self._known is None:
             routes = [route for route in api_routes(app) if "POST" in (route.methods or ())]
-            with_key = [each for each in routes if any(one.alias == HEADER for one in each.dependant.header_params)]
-            self._known = [route.path_regex for route in with_key]
+            without = [each for each in routes if all(one.alias != HEADER for one in each.dependant.header_params)]
+            self._known = [route.path_regex for route in without]
         return self._known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = Headers(scope=scope).get(HEADER) if scope["type"] == "http" else None
         if key is None or scope["method"] != "POST" or not _keeps(scope["path"]):
             return await self._app(scope, receive, send)
-        if any(each.match(scope["path"]) for each in self._themselves(scope["app"])):
+        if not any(each.match(scope["path"]) for each in self._repeatable(scope["app"])):
             return await self._app(scope, receive, send)
         scope.setdefault("state", {})
         request, body = Request(scope), await _whole(receive)
@@ -197,6 +197,8 @@ def _context(name: str) -> str:
 async def _settle(store: Store, claim: Credential, about: Mapping[str, Json]) -> None:
     """The outcome stands beside the claim. Where it cannot be written, the claim lapses by itself."""
     settled = replace(claim, version=claim.version + 1, about={"request": claim.about["request"], **about})
+    if about["stage"] == "free":
+        settled = replace(settled, expires_at=claim.made_at)  # nothing to remember: forgotten with the next sweep
     try:
         await store.transact(claim.workspace, None, lambda _: Change(credentials=(settled,)))
     except StaleRequest:

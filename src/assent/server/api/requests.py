@@ -140,7 +140,7 @@ async def events(visitor: Somebody, http: Request) -> StreamingResponse:
     """
     events = premises_of(http).events
     agent = visitor.principal.name if visitor.principal.kind == "agent" else ""
-    listener = events.listen(visitor.room.name, agent)
+    listener = events.listen(visitor.room.name, agent, f"{visitor.principal.kind} {visitor.principal.name}")
 
     async def stream() -> AsyncIterator[str]:
         try:

@@ -60,6 +60,7 @@ async def remove(visitor: Person, passkey: str) -> Response:
 async def ask_to_enter(request: Request) -> Response:
     """What whoever stands at the door is to sign."""
     same_site(request)
+    premises_of(request).knocks.heard(request)
     return _json(await _at_the_door(request).ask(_site(request)))
 
 

@@ -97,6 +97,8 @@ async def returned(
 
 async def _sent(request: Request, what: str, path: str, visitor: Visitor | None) -> Response:
     sign_on, premises = _sign_on(request), premises_of(request)
+    if visitor is None:
+        premises.knocks.heard(request)
     secret, state = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     question = _question(request, secret, state)
     family, holder = "", ""
