@@ -11,10 +11,10 @@ from assent.core.run import OPEN_RUNS, Run, RunState
 from assent.core.switch import EVERYTHING, Setting
 from assent.core.text import span
 from assent.errors import InvalidDecision
-from assent.ports import RunFilter
+from assent.ports import Filter, RunFilter
 from assent.server.looks.card import tone_class
 from assent.server.pages.frame import page, person_or_door
-from assent.server.visitors import Person
+from assent.server.visitors import Person, Visitor
 from assent.telling.run_words import TONES, cut, standing
 from assent.telling.timeline import timeline
 from assent.telling.told import Tone
@@ -22,6 +22,7 @@ from assent.telling.told import Tone
 router = APIRouter()
 
 _PAGE = 50
+_LATELY = 200
 _OPEN = tuple(state for state in RunState if state in OPEN_RUNS)
 
 Text = Annotated[str, Form(max_length=2_000)]
@@ -105,17 +106,53 @@ async def switches(request: Request, agent: str = "") -> Response:
     visitor = await person_or_door(request)
     if isinstance(visitor, Response):
         return visitor
+    return await _switches(request, visitor, agent[:200])
+
+
+async def _switches(
+    request: Request, visitor: Visitor, agent: str = "", *, unsure: str = "", reason: str = "", status: int = 200
+) -> Response:
     set_now = await visitor.room.oversight.switches()
-    return await page(request, "stop", visitor, switches=set_now, everything=EVERYTHING, agent=agent[:200])
+    held = {each.agent for each in set_now}
+    return await page(
+        request, "stop", visitor, status=status,
+        switches=set_now, everything=EVERYTHING, agent=agent, unsure=unsure, reason=reason,
+        agents=sorted(await _agents(visitor) - held),
+    )  # fmt: skip
+
+
+async def _agents(visitor: Visitor) -> set[str]:
+    """The agents that somebody here may know: of the policy, with a token, or at work lately."""
+    room = visitor.room
+    requests = await room.desk.inbox.page(Filter(), limit=_LATELY)
+    runs = await room.oversight.page(RunFilter(()), limit=_LATELY)
+    tokens = await room.identities.tokens(limit=_LATELY)
+    named = {each.name for each in room.desk.judgement.policy.agents}
+    return (
+        named
+        | {each.holder for each in tokens}
+        | {each.ask.agent for each in requests.requests}
+        | {each.agent for each in runs}
+    )
 
 
 @router.post("/stop")
-async def turn(visitor: Person, setting: Text, agent: Text = "", everything: Text = "", reason: Text = "") -> Response:
-    """An agent, or everything, is paused, stopped, or goes on."""
+async def turn(
+    request: Request,
+    visitor: Person,
+    setting: Text,
+    agent: Text = "",
+    everything: Text = "",
+    reason: Text = "",
+    sure: Text = "",
+) -> Response:
+    """An agent, or everything, is paused, stopped, or goes on. A name that nobody knows is asked about once."""
     whom = EVERYTHING if everything == "yes" else agent.strip()
     if not whom:
         raise InvalidDecision("say which agent, or everything")
     over = visitor.room.oversight
+    if setting != "go" and whom != EVERYTHING and sure != "yes" and whom not in await _agents(visitor):
+        return await _switches(request, visitor, whom, unsure=setting, reason=reason, status=422)
     if setting == "go":
         held = over.release(visitor.principal, whom)
     elif setting in ("pause", "stop"):
