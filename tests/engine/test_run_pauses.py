@@ -55,6 +55,20 @@ async def test_a_denial_that_stops_ends_the_run(house: House) -> None:
     assert world.did == []
 
 
+async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(house: House) -> None:
+    async def agent() -> None:
+        async with house.gate.run("Tidy up") as run:
+            await run.checkpoint("plan ready")
+
+    task = house.start(agent())
+    (request,) = await house.waiting()
+    await house.inbox.deny(house.me, request.id, "no", stop=True)
+    with pytest.raises(RunStopped, match="no"):
+        await task
+    run = await the_run(house)
+    assert (run.state, run.by) == (RunState.STOPPED, house.me.name)
+
+
 async def test_a_paused_run_that_is_parked_goes_on_only_when_told(house: House) -> None:
     world = World(house.gate)
 

@@ -312,6 +312,20 @@ async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assent.Ga
     assert run.state is RunState.STOPPED
 
 
+async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(place: Place, gate: assent.Gate):
+    async def work() -> None:
+        async with gate.run("Tidy up") as run:
+            await run.checkpoint("plan ready")
+
+    call = place.start(work())
+    [request] = await place.waiting()
+    await place.inbox.deny(place.me, request.id, "no", stop=True)
+    with pytest.raises(assent.RunStopped):
+        await asyncio.wait_for(call, 10)
+    [run] = await place.desk.store.runs("default", RunFilter())
+    assert run.state is RunState.STOPPED
+
+
 async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assent.Gate):
     @gate.guard
     async def list_files(path: str) -> list[str]:

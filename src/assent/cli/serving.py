@@ -147,7 +147,7 @@ def logout(
 def link(
     ctx: typer.Context,
     person: Annotated[str, typer.Argument(metavar="PERSON", help="As the policy names them.")] = "",
-    url: Annotated[str, typer.Option(help="Where the server is.")] = _URL,
+    url: Annotated[str, typer.Option(envvar="ASSENT_URL", help="Where people reach the server.")] = _URL,
     life: Annotated[str, typer.Option(help="How long it works.")] = "10m",
     as_json: AsJson = False,
 ) -> None:

@@ -141,8 +141,13 @@ class HeldRun:
         await self._move(lambda fence: Progress(fence, checked_in=True))
 
     async def stop(self, by: str, reason: str) -> None:
-        """A person ended the whole run."""
-        await self._move(lambda _: Stop(by, reason))
+        """A person ended the whole run; that somebody was there before changes nothing."""
+        try:
+            await self._move(lambda _: Stop(by, reason))
+        except Conflict:
+            await self._look()
+            if self._record.state not in (RunState.STOPPING, RunState.STOPPED):
+                raise
 
     # Calls inside
 

@@ -25,7 +25,7 @@ from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
 from assent.engine.threads import in_thread
 from assent.engine.tool import resolved
-from assent.errors import ActionFailed, GuardError, Interrupt, Parked, RunStopped, StaleRequest
+from assent.errors import ActionFailed, Denied, GuardError, Interrupt, Parked, RunStopped, StaleRequest
 from assent.ports import View
 
 
@@ -110,8 +110,8 @@ async def held(
         raise RunStopped(active.code, active.record.agent, "it interrupted itself, and goes on in a worker") from None
     except BaseException as problem:
         await asyncio.shield(active.end(problem))
-        if isinstance(problem, BaseExceptionGroup):
-            active.raise_again()  # a pause comes out of a group of tasks as a pause
+        if isinstance(problem, BaseExceptionGroup) or (isinstance(problem, Denied) and problem.stop):
+            active.raise_again()  # a pause comes out of a group of tasks as a pause, and so does a run denied as a whole
         raise
     else:
         await asyncio.shield(active.end(None))
