@@ -111,7 +111,7 @@ async def held(
     except BaseException as problem:
         await asyncio.shield(active.end(problem))
         if isinstance(problem, BaseExceptionGroup) or (isinstance(problem, Denied) and problem.stop):
-            active.raise_again()  # a pause comes out of a group of tasks as a pause, and so does a run denied as a whole
+            active.raise_again()  # a pause comes out of a group as a pause, and so does a whole run denied
         raise
     else:
         await asyncio.shield(active.end(None))
