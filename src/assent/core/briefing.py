@@ -153,7 +153,7 @@ def effect_words(candidate: Candidate) -> tuple[str, ...]:
     words.append(
         {
             "nothing": "changes nothing",
-            "local": "stays on this machine",
+            "local": "changes only this machine" if effect.outside else "stays on this machine",
             "service": "changes a service",
             "organisation": "reaches the whole organisation",
         }[effect.reach.value]
