@@ -53,13 +53,13 @@ FIELDS = {
     "titles": "#card h1", "names of arguments": "#card .args dt", "values of arguments": "#card .args dd",
     "the action's name": "#card .args .action-name", "the agent's name": "#card .meta", "claims": "#card .claims",
     "options": "#card .options button", "the run beside it": "#beside",
-    "questions": "#card .question", "choices": "#decide .choices", "results and errors": "#card .outcome",
+    "questions": "#card .question, #card:has(.question) h1", "choices": "#decide .choices", "results and errors": "#card .outcome",
     "notes": "#card .votes", "what a denial means": ".if-denied",
 }  # fmt: skip
 """Where on a card a text can be seen; how many different ones were is counted."""
 PATHS = re.compile(r"/(static/[a-z]+\.(js|css)|icon\.svg|api/v1/events|enter|r/[0-9a-z]+(/(seen|preview))?)?")
 POLICY = PEOPLE + "rules: [{name: all, actions: ['*'], gate: hard, because: everything waits here}]\n"
-AT_ONCE = 25
+AT_ONCE = 50
 """How many payloads share one request; each is in every field of it."""
 
 
@@ -74,7 +74,7 @@ class Size:
 
 
 FULL = Size(payloads=12_000, planted=50)
-SAMPLE = Size(payloads=200, planted=8)
+SAMPLE = Size(payloads=75, planted=8)
 Progress = Callable[[str], None]
 
 
