@@ -1,6 +1,7 @@
 """The whole terminal over HTTP: a server in a process of its own, and commands that have nothing but its address."""
 
 import asyncio
+import getpass
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import assent
+from assent.core.briefing import brief
 
 ASSENT = [sys.executable, "-m", "assent"]
 SECONDS = 60
@@ -125,9 +127,35 @@ async def test_somebody_logs_in_with_a_password(server: tuple[str, str], databas
     await made.communicate(b"correct horse battery\n")
     assert made.returncode == 0
     terminal = Terminal(tmp_path, url)
-    import getpass
-
     name = getpass.getuser()
     await terminal.run("login", url, "--name", name, said="wrong password\n", code=4)
     assert f"you are {name}" in await terminal.run("login", url, "--name", name, said="correct horse battery\n")
     assert (await terminal.read("pending"))["requests"] == []
+
+
+async def test_what_is_critical_wants_a_proof_at_a_terminal_too(
+    gate: assent.Gate, server: tuple[str, str], database: str, tmp_path: Path
+) -> None:
+    url, link = server
+    name = getpass.getuser()
+    terminal = Terminal(tmp_path, url)
+    await terminal.run("login", url, link)
+    made = await asyncio.create_subprocess_exec(
+        *ASSENT, "--database", database, "password", cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    await made.communicate(b"correct horse battery\n")
+    fresh = await asyncio.create_subprocess_exec(
+        *ASSENT, "--database", database, "link", "--url", url, cwd=tmp_path, stdout=subprocess.PIPE
+    )
+    made_link, _ = await fresh.communicate()
+    await terminal.run("login", url, made_link.decode().strip())
+    proposal = await gate.propose("pay", {"to": "Nordwind", "amount": 12400, "currency": "EUR"})
+    assert proposal.request is not None
+    phrase = brief(proposal.request, await gate.store.now()).phrase
+    words = ("approve", proposal.request.code, "--confirm", phrase)
+    assert f"assent login URL --name {name}" in " ".join((await terminal.run(*words, code=4)).split())
+    await terminal.run("login", url, "--name", name, said="correct horse battery\n")
+    await terminal.run(*words)
+    found = await gate.store.request("default", proposal.request.id)
+    assert found is not None
+    assert str(found.state) == "approved"

@@ -66,10 +66,11 @@ async def _proved(visitor: Visitor, request: Request, said: Said) -> None:
         return
     now = await visitor.room.desk.store.now()
     if not has_proved(visitor, now) and await means_of(visitor):
-        raise Problem(
-            403, "this is critical: prove once more who you are, then decide",
-            {"step_up": "/prove", "back": f"/r/{request.code}"},
-        )  # fmt: skip
+        elsewhere = f"; in a terminal, `assent login URL --name {visitor.principal.name}` does that for a password"
+        told = (
+            f"this is critical: prove once more who you are, then decide{'' if visitor.surface == 'web' else elsewhere}"
+        )
+        raise Problem(403, told, {"step_up": "/prove", "back": f"/r/{request.code}"})
 
 
 def _is_manual(visitor: Visitor, request: Request, said: Said) -> bool:
