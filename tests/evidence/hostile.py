@@ -63,8 +63,9 @@ AT_ONCE = 50
 """How many payloads share one request; each is in every field of it."""
 
 
-LISTED_EVERY, HEARD_LIVE = 10, 3
-"""A list shows fifty, so every tenth batch is enough to see all; a page that hears of everything draws all of it anew."""
+LISTED_EVERY, DEEP_EVERY, HEARD_LIVE = 10, 4, 3
+"""A list shows fifty, so every tenth batch is enough to see all. Search, preview and commands show again what cards do,
+so every fourth. A page that hears of everything draws all of it anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +201,24 @@ async def listed(guest: Guest, watched: Watched) -> list[str]:
     return [f"{page}: {each}" for page in pages for each in await _looked(guest, watched, page)]
 
 
-async def browsed(guest: Guest, watched: Watched, made: Put, texts: Sequence[str]) -> list[str]:
-    """What is wrong with the pages of these requests."""
+async def browsed(guest: Guest, watched: Watched, made: Put) -> list[str]:
+    """What is wrong with the cards of these requests."""
     wrong: list[str] = []
     headings = []
     for code in (made.waits, *made.others):
         wrong += [f"/r/{code}: {each}" for each in await _looked(guest, watched, f"/r/{code}?whole=1")]
         headings += await guest.at("#card h2").all_text_contents()
+    known = re.compile(
+        r"Why you are asked|What you can do|Exactly this( runs)?|The agent says its own words, not checked|Votes|Outcome"
+        r"|The question|Run [0-9a-z]+|The run|Changed since it was asked|[A-Z][a-z ]{2,40}"
+    )
+    wrong += [f"a heading of others: {each[:60]!r}" for each in headings if not known.fullmatch(" ".join(each.split()))]
+    return wrong
+
+
+async def handled(guest: Guest, watched: Watched, made: Put, texts: Sequence[str]) -> list[str]:
+    """What is wrong with a search for the texts, and with the preview of a change."""
+    wrong: list[str] = []
     words = quote(" ".join(texts)[:190])
     wrong += [f"search: {each}" for each in await _looked(guest, watched, f"/?text={words}&agent={words}&tab=team")]
     await guest.page.goto(f"{watched.url}/r/{made.waits}")
@@ -217,11 +229,6 @@ async def browsed(guest: Guest, watched: Watched, made: Put, texts: Sequence[str
     wrong += [f"preview: {each}" for each in await guest.page.evaluate(INSPECT, False)]
     if await guest.at(".changes dt").all_text_contents() != ["body"]:
         wrong.append("preview: the form changed more than was typed into it")
-    known = re.compile(
-        r"Why you are asked|What you can do|Exactly this( runs)?|The agent says its own words, not checked|Votes|Outcome"
-        r"|The question|Run [0-9a-z]+|The run|Changed since it was asked|[A-Z][a-z ]{2,40}"
-    )
-    wrong += [f"a heading of others: {each[:60]!r}" for each in headings if not known.fullmatch(" ".join(each.split()))]
     return wrong
 
 
@@ -231,8 +238,8 @@ def _controls(text: str, *, rows: bool = True) -> Iterator[str]:
             yield f"U+{ord(char):04X}"
 
 
-async def printed(house: House, made: Put) -> list[str]:
-    """What the terminal writes of these requests that a terminal would obey."""
+async def drawn(house: House, made: Put) -> list[str]:
+    """What the terminal inbox draws of these requests that a terminal would obey."""
     wrong, look = [], THEMES["assent-dark"][1]
     chronicle = Chronicle(house.gate.store, house.gate.workspace)
     desk = (await house.server.premises.room("default")).desk
@@ -241,8 +248,14 @@ async def printed(house: House, made: Put) -> list[str]:
         now, about = await house.gate.store.now(), await background(chronicle, found)
         shown = Shown(brief(found, now), whole=True, about=about)
         rows = drawing.head(shown.brief, now, 100, look) + drawing.body(shown, now, 100, look)
-        drawn = "\n".join(segment.text for row in rows for segment in row)
-        wrong += [f"the inbox draws {each} of {code}" for each in _controls(drawn)]
+        written = "\n".join(segment.text for row in rows for segment in row)
+        wrong += [f"the inbox draws {each} of {code}" for each in _controls(written)]
+    return wrong
+
+
+async def printed(made: Put) -> list[str]:
+    """What commands print of these requests that a terminal would obey."""
+    wrong = []
     for words in (
         ["show", made.waits, "--full"],
         ["show", made.others[-1], "--full"],
@@ -295,7 +308,9 @@ async def searched(directory: str, seed: int, count: int, progress: Progress) ->
             texts = [each.text for each in batch]
             made = await put(house, number, texts)
             try:
-                found = await browsed(guest, watched, made, texts) + await printed(house, made)
+                found = await browsed(guest, watched, made) + await drawn(house, made)
+                if number % DEEP_EVERY == 0:
+                    found += await handled(guest, watched, made, texts) + await printed(made)
                 found += await listed(guest, watched) if number % LISTED_EVERY == 0 else []
                 if number < HEARD_LIVE:
                     found += [f"live: {each}" for each in await live.page.evaluate(INSPECT, True)]
