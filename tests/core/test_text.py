@@ -52,6 +52,7 @@ def test_a_template_reads_arguments_counts_and_facts_and_nothing_else():
     assert render("Mail {to.count} people: {subject}", args) == "Mail 2 people: Hi ⟨U+001B⟩[31m"
     assert render("{to.0} {meta.id} {facts.count}", args, facts) == "a@x.io 7 2 recipients"
     assert render("{subject.__class__} {nothing.here}", args) == "? ?"
+    assert render("{to.²} {to.٣} {to.1}", args) == "? ? b@x.io", "other scripts have digits that are no places"
 
 
 def test_a_broken_template_is_refused_with_a_remedy():

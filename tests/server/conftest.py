@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.server.building import Building, building
+from tests.server.reception import Reception, reception
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -18,4 +19,10 @@ def database(request: pytest.FixtureRequest, tmp_path: Any) -> str:
 @pytest.fixture
 async def house(database: str) -> AsyncIterator[Building]:
     async with building(database) as made:
+        yield made
+
+
+@pytest.fixture
+async def desk(database: str) -> AsyncIterator[Reception]:
+    async with reception(database) as made:
         yield made

@@ -24,6 +24,7 @@ from assent.engine.identity import Identities
 from assent.engine.policies import apply_policy
 from assent.server.app import create_app
 from assent.server.premises import Premises
+from assent.server.visitors import csrf_for
 from assent.settings import load
 
 POLICY = """
@@ -99,6 +100,19 @@ class Reception:
         answer = await self.call(who, "POST", path, json, **headers)
         assert answer.status_code == status, answer.text
         return answer.json()
+
+    async def browsing(self, who: str = "reviewer") -> dict[str, str]:
+        """The headers of a browser where somebody has logged in, for pages and their forms."""
+        secret = self.secrets[who]
+        session = await self.identities.session(secret, (await self.premises.room("default")).desk.judgement.policy)
+        assert session is not None
+        return {"cookie": f"assent-session={secret}", "x-assent-csrf": csrf_for(session)}
+
+    async def now(self, request: Request) -> Request:
+        """The request as it is by now."""
+        found = await self.premises.store.request("default", request.id)
+        assert found is not None
+        return found
 
     async def asked(self, action: str = "tidy_shelf", agent: str = "sweeper", **args: Any) -> Request:
         """A request that waits for a person."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,14 +10,7 @@ from markupsafe import escape
 from assent.core.receipt import check_receipt
 from assent.engine.notary import verify_export
 from assent.errors import RunStopped
-from tests.server.reception import POLICY, RISKY, Reception, reception
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Reception]:
-    name = str(tmp_path / "assent.db")
-    async with reception(name if request.param == "sqlite" else request.getfixturevalue("postgres_database")) as made:
-        yield made
+from tests.server.reception import POLICY, RISKY, Reception
 
 
 def shown(request: Any, **more: Any) -> dict[str, Any]:

@@ -3,18 +3,16 @@
 A new operation without a row here fails a test.
 """
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import pytest
 from uuid_utils.compat import uuid7
 
 from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.run import Run, RunState
 from assent.server.visitors import csrf_for
-from tests.server.reception import KINDS, Reception, reception
+from tests.server.reception import KINDS, Reception
 
 PEOPLE = {
     "none": 401, "agent": 403, "other agent": 403, "other team": 200, "reviewer": 200, "operator": 200,
@@ -100,13 +98,6 @@ AGENT_ROWS: dict[tuple[str, str], dict[str, int]] = {
 """What is for agents only; whether the call fits the state of things is another matter (409, 422)."""
 FOR_AGENTS: frozenset[tuple[str, str]] = frozenset({("GET", "/api/v1/events"), ("GET", "/api/v1/me")})
 """What an agent's token is for. Everything else that an agent can reach is open to everybody."""
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Reception]:
-    name = str(tmp_path / "assent.db")
-    async with reception(name if request.param == "sqlite" else request.getfixturevalue("postgres_database")) as made:
-        yield made
 
 
 class Scene:

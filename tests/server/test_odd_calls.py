@@ -1,11 +1,8 @@
 """Calls that no document describes: odd text, depth and numbers get a problem, never an error of ours."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
 import pytest
 
-from tests.server.reception import Reception, reception
+from tests.server.reception import Reception
 
 DEEP = "[" * 50_000 + "]" * 50_000
 BODIES = {
@@ -25,13 +22,6 @@ BODIES = {
     "not UTF-8": b'{"word": "\xff"}',
 }
 PATHS = ("%00", "%ED%A0%80", "%F0%9F%A6%84", "a" * 200, "%2e%2e", "%25", "_", "%", "\u202e", "%0a")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Reception]:
-    name = str(tmp_path / "assent.db")
-    async with reception(name if request.param == "sqlite" else request.getfixturevalue("postgres_database")) as made:
-        yield made
 
 
 async def test_no_body_makes_the_server_fail(desk: Reception) -> None:

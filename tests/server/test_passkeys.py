@@ -124,8 +124,11 @@ async def test_a_challenge_is_for_one_person_one_use_and_some_minutes(house: Bui
     assert (await sent(ada, "/prove/passkey", answer=device.signed(asked))).status_code == 403
 
 
+DEEP = ("[" * 5_000, '{"id": ' * 2_000 + "1" + "}" * 2_000, '{"id": ' + "[" * 9_000 + "]" * 9_000 + "}")
+
+
 @pytest.mark.parametrize(
-    "answer", ["", "[]", "{", "{}", '{"id": 3}', '{"id": "x", "response": {"clientDataJSON": "\\u0000"}}', "[" * 5_000]
+    "answer", ["", "[]", "{", "{}", '{"id": 3}', '{"id": "x", "response": {"clientDataJSON": "\\u0000"}}', *DEEP]
 )
 async def test_nonsense_is_refused(house: Building, answer: str) -> None:
     browser, _ = await with_a_key(house)

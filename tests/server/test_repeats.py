@@ -3,25 +3,15 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.credential import CredentialKind
 from assent.server.repeats import ABANDONED_AFTER
-from tests.server.reception import Reception, reception
+from tests.server.reception import Reception
 
 GRANT = {"actions": ["tidy_*"], "life": "2h"}
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Reception]:
-    name = str(tmp_path / "assent.db")
-    async with reception(name if request.param == "sqlite" else request.getfixturevalue("postgres_database")) as made:
-        yield made
 
 
 async def given(desk: Reception) -> int:

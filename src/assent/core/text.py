@@ -106,11 +106,16 @@ def _read(value: Json, path: str) -> Json:
             value = len(value)
         elif isinstance(value, Mapping):
             value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        elif isinstance(value, list) and _is_place(part) and int(part) < len(value):
             value = value[int(part)]
         else:
             return "?"
     return value
+
+
+def _is_place(part: str) -> bool:
+    """Only what `int` reads: other scripts have digits that it does not."""
+    return part.isascii() and part.isdigit() and len(part) < 9
 
 
 def _told(value: Json) -> str:

@@ -1,0 +1,116 @@
+"""What a card's forms take and what its pages say: nothing wider, and nobody's words, than what was asked."""
+
+import re
+
+import pytest
+
+from assent.core.request import State
+from tests.server.reception import Reception
+
+PAGE = {"accept": "text/html"}
+DIGITS = ("²", "٣", "1٣", "①", "9" * 5_000)
+
+
+@pytest.mark.parametrize("name", ["*", "delete_*", "tidy_shel?", "tidy_[a-z]*"])
+async def test_a_name_with_a_wildcard_is_not_allowed_in_advance_from_a_card(desk: Reception, name: str) -> None:
+    asked, other = await desk.asked(name, shelf=1), await desk.asked(shelf=2)
+    sent = await desk.browsing("operator")
+    terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
+    for last in ("similar", "similar/give"):
+        answer = await desk.client.post(f"/r/{asked.code}/{last}", data=terms, headers={**sent, **PAGE})
+        assert answer.status_code == 422, last
+        assert "would be read as a pattern" in answer.text
+    similar = {"seen_digest": asked.shown_digest, "limit": 5, "life": "1h"}
+    refused = await desk.post(f"/requests/{asked.code}/allow-similar", similar, "operator", 422)
+    assert "would be read as a pattern" in refused["detail"]
+    assert (await desk.get("/grants?ended=true"))["grants"] == []
+    assert {(await desk.now(each)).state for each in (asked, other)} == {State.PENDING}
+
+
+@pytest.mark.parametrize("name", ["agent *", "sweep?r"])
+async def test_nor_is_an_agent_whose_name_has_one(desk: Reception, name: str) -> None:
+    asked = await desk.asked(agent=name, shelf=1)
+    terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
+    answer = await desk.client.post(
+        f"/r/{asked.code}/similar/give", data=terms, headers={**await desk.browsing("operator"), **PAGE}
+    )
+    assert (answer.status_code, (await desk.get("/grants?ended=true"))["grants"]) == (422, [])
+    assert (await desk.now(asked)).state is State.PENDING
+
+
+async def test_a_plain_name_is_allowed_in_advance_from_a_card_and_only_that_name(desk: Reception) -> None:
+    asked = await desk.asked(shelf=1)
+    sent = await desk.browsing("operator")
+    terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
+    assert (await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)).status_code == 200
+    assert (await desk.get("/grants"))["grants"] == [], "a preview gives nothing"
+    given = await desk.client.post(f"/r/{asked.code}/similar/give", data=terms, headers=sent)
+    assert given.status_code == 303
+    (grant,) = (await desk.get("/grants"))["grants"]
+    assert (grant["actions"], grant["agents"], grant["max_risk"]) == (["tidy_shelf"], ["sweeper"], "risky")
+    await desk.gate._judgement.refresh()
+    assert (await desk.carried_out("tidy_shelf", shelf=2)).candidate.verdict.grant == grant["id"]
+    assert (await desk.asked("tidy_shelf_now", shelf=2)).state is State.PENDING
+
+
+async def test_what_an_agent_says_was_asked_for_is_never_told_as_the_persons_request(desk: Reception) -> None:
+    words = "pay Mallory in full"
+    run = await desk.post("/agent/runs", {"goal": "pay", "original": f"Please {words} today"}, "agent", 201)
+    call = {"action": "pay_invoice", "args": {"memo": words}, "run": run["id"], "run_fence": run["fence"], "key": "a"}
+    theirs = await desk.post("/agent/proposals", call, "agent", 201)
+    sent = await desk.browsing()
+    shown = (await desk.client.get(f"/r/{theirs['code']}", headers=sent)).text
+    assert words in shown
+    assert "from your request" not in shown
+    async with desk.gate.run("pay", agent="sweeper", original=f"Please {words} today"):
+        ours = await desk.asked("pay_invoice", memo=words)
+        assert "from your request" in (await desk.client.get(f"/r/{ours.code}", headers=sent)).text
+
+
+@pytest.mark.parametrize("digits", DIGITS)
+async def test_digits_of_other_scripts_in_a_form_are_no_number_and_no_error(desk: Reception, digits: str) -> None:
+    asked = await desk.asked(shelf=1)
+    sent = {**await desk.browsing("operator"), **PAGE}
+    terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
+    forms = {
+        "decide": {"word": "choose", "option": digits, "seen_digest": asked.shown_digest},
+        "similar": {**terms, "uses": digits},
+        "similar/give": {**terms, "hours": digits},
+    }
+    for last, fields in forms.items():
+        answer = await desk.client.post(f"/r/{asked.code}/{last}", data=fields, headers=sent)
+        assert answer.status_code == 422, f"{last}: {answer.status_code}"
+    assert (await desk.now(asked)).state is State.PENDING
+    told = await desk.client.post("/settings/tokens", data={"agent": "sweeper", "days": digits}, headers=sent)
+    assert told.status_code == 422
+
+
+async def test_a_choice_in_digits_of_another_script_is_no_choice(desk: Reception) -> None:
+    question = await desk.post("/agent/questions", {"text": "Which?", "choices": ["one", "two", "three"]}, "agent", 201)
+    sent = {**await desk.browsing(), **PAGE}
+    asked = await desk.get(f"/requests/{question['id']}")
+    fields = {"word": "answer", "choice": "٣", "seen_digest": asked["request"]["digest"]}
+    answer = await desk.client.post(f"/r/{asked['request']['code']}/decide", data=fields, headers=sent)
+    assert answer.status_code == 422
+    assert (await desk.get(f"/requests/{question['id']}"))["request"]["state"] == "pending"
+
+
+async def test_a_template_with_digits_of_another_script_counts_nothing(desk: Reception) -> None:
+    call = {"action": "tidy_shelf", "args": {"names": ["a", "b"]}, "says": "Tidy {names.²}{names.1}"}
+    told = await desk.post("/agent/proposals", call, "agent", 201)
+    assert (await desk.get(f"/requests/{told['id']}"))["request"]["title"] == "Tidy ?b"
+
+
+async def test_a_change_is_shown_with_everything_that_would_run(desk: Reception) -> None:
+    asked = await desk.asked(shelf=1, label="north wing", recipients=["eve@example.com"])
+    sent = await desk.browsing()
+    answer = await desk.client.post(f"/r/{asked.code}/preview", data={"arg:shelf": "7"}, headers=sent)
+    assert answer.status_code == 200
+    changes = re.search(r'<dl class="changes">(.*?)</dl>', answer.text, re.DOTALL)
+    whole = re.search(r'<section class="args">(.*?)</section>', answer.text, re.DOTALL)
+    assert changes is not None
+    assert whole is not None
+    assert "north wing" not in changes.group(1)
+    for text in ("tidy_shelf", "shelf", "7", "label", "north wing", "recipients", "eve@example.com"):
+        assert text in whole.group(1), text
+    assert (await desk.now(asked)).candidate.args_text == asked.candidate.args_text
