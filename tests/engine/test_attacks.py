@@ -19,9 +19,11 @@ from assent.core.action import Risk
 from assent.core.authority import Principal
 from assent.core.canonical import canonical, digest
 from assent.core.decision import Candidate
+from assent.core.grant import Terms
 from assent.core.request import State
 from assent.core.verdict import GateKind
 from assent.engine import asking
+from assent.engine.grants import give
 from assent.errors import ActionFailed, GuardError, InvalidArguments, InvalidDecision
 
 
@@ -160,15 +162,13 @@ async def test_a_declared_answer_is_not_undercut_by_what_a_text_seems_to_say(hou
 
 
 async def test_a_grant_that_was_used_up_does_not_leave_the_call_without_a_gate(house):
-    from assent.engine.grants import give
-
     ran = []
 
     @house.gate.guard(patience=0)
     async def run_command(command: str) -> None:
         ran.append(command)
 
-    await give(house.desk.store, "default", house.me, ("run_command",), life=timedelta(hours=1), limit=1)
+    await give(house.desk.store, "default", house.me, Terms(("run_command",), timedelta(hours=1), limit=1))
     await house.gate._judgement.refresh()
     command = "ls TOKEN=xxxxxxxxxxxx;mv$IFS/srv$IFS/gone"
     ended = await asyncio.gather(*(run_command(command) for _ in range(4)), return_exceptions=True)
@@ -392,14 +392,13 @@ async def test_what_cannot_be_put_on_record_is_refused_where_it_is_said(house, s
 
 
 async def test_a_budget_is_charged_with_everything_a_call_spends(house):
-    from assent.engine.grants import give
-
     @house.gate.guard(outside=True, money=True, patience=0)
     async def pay_all(payments: list[dict[str, Any]]) -> int:
         return len(payments)
 
-    budget = {"life": timedelta(hours=1), "budget": Decimal(100), "currency": "EUR", "max_risk": Risk.CRITICAL}
-    await give(house.desk.store, "default", house.me, ("pay_all",), **budget)
+    hour, most = timedelta(hours=1), Decimal(100)
+    terms = Terms(("pay_all",), hour, budget=most, currency="EUR", max_risk=Risk.CRITICAL)
+    await give(house.desk.store, "default", house.me, terms)
     await house.gate._judgement.refresh()
     one = {"to": "x", "amount": 9.0, "currency": "EUR"}
     with pytest.raises(assent.Parked):
@@ -485,16 +484,14 @@ async def test_a_mark_for_a_secret_cannot_be_passed_in(house):
 
 async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeypatch):
     """A proposer that claims a grant somebody else used up."""
-    from assent.engine.grants import give
-
     ran = []
 
     @house.gate.guard(reversible=False, detached=True, patience=0)
     async def wire_transfer(to: str) -> None:
         ran.append(to)
 
-    once = {"life": timedelta(hours=1), "limit": 1, "max_risk": Risk.CRITICAL}
-    grant = await give(house.desk.store, "default", house.me, ("wire_transfer",), **once)
+    once = Terms(("wire_transfer",), timedelta(hours=1), limit=1, max_risk=Risk.CRITICAL)
+    grant = await give(house.desk.store, "default", house.me, once)
     await house.gate._judgement.refresh()
     async with house.gate.worker():
         await asyncio.wait_for(_done(wire_transfer, "ann"), 20)

@@ -9,8 +9,10 @@ import assent
 from assent.core.audit import Entry
 from assent.core.authority import Principal
 from assent.core.decision import Finding
+from assent.core.grant import Terms
 from assent.core.request import State
 from assent.engine.deadlines import sweep
+from assent.engine.grants import give, take_back
 from assent.errors import (
     AlreadyDecided,
     ConfirmationNeeded,
@@ -174,16 +176,12 @@ async def test_a_proposal_that_need_not_wait_runs_at_once(house):
 
 
 async def test_grants_lift_a_gate_so_often_and_no_further(house):
-    from assent.engine.grants import give, take_back
-
     @house.gate.guard(reversible=False)
     async def delete_files(files: list[str]) -> int:
         return len(files)
 
-    grant = await give(
-        house.desk.store, "default", house.me, ("delete_*",), life=timedelta(hours=1), limit=2,
-        condition="facts.count <= 2",
-    )  # fmt: skip
+    terms = Terms(("delete_*",), timedelta(hours=1), limit=2, condition="facts.count <= 2")
+    grant = await give(house.desk.store, "default", house.me, terms)
     await house.gate._judgement.refresh()
     assert await delete_files(["a"]) == 1
     assert await delete_files(["a", "b"]) == 2
@@ -199,13 +197,11 @@ async def test_grants_lift_a_gate_so_often_and_no_further(house):
 
 
 async def test_a_grant_is_not_used_more_often_than_it_says_by_calls_at_once(house):
-    from assent.engine.grants import give
-
     @house.gate.guard(reversible=False, patience=0)
     async def delete_files(files: list[str]) -> int:
         return 1
 
-    await give(house.desk.store, "default", house.me, ("delete_*",), life=timedelta(hours=1), limit=3)
+    await give(house.desk.store, "default", house.me, Terms(("delete_*",), timedelta(hours=1), limit=3))
     await house.gate._judgement.refresh()
     ended = await asyncio.gather(*(delete_files([str(n)]) for n in range(10)), return_exceptions=True)
     assert sum(outcome == 1 for outcome in ended) == 3

@@ -10,6 +10,7 @@ import pytest
 import assent
 from assent.assemble import desk
 from assent.core.authority import Principal
+from assent.core.grant import Terms
 from assent.core.request import State
 from assent.engine.grants import give
 from assent.engine.policies import apply_policy
@@ -64,7 +65,7 @@ async def test_an_agents_login_does_all_a_gate_does_and_cannot_decide(postgres_d
         forger.inbox.deny(anybody, request.id, "no"),
         forger.inbox.modify(anybody, request.id, {"files": []}),
         apply_policy(forger.store, "default", "mode: observe", anybody),
-        give(forger.store, "default", anybody, ("*",), life=timedelta(hours=1)),
+        give(forger.store, "default", anybody, Terms(("*",), timedelta(hours=1))),
     ):
         with pytest.raises(NotAllowed):
             await attempt

@@ -42,7 +42,10 @@ async def test_a_plain_name_is_allowed_in_advance_from_a_card_and_only_that_name
     asked = await desk.asked(shelf=1)
     sent = await desk.browsing("operator")
     terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
-    assert (await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)).status_code == 200
+    shown = await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)
+    assert shown.status_code == 200
+    assert "for 1 hour and at most 5 times" in shown.text
+    assert "up to risk risky" in shown.text
     assert (await desk.get("/grants"))["grants"] == [], "a preview gives nothing"
     given = await desk.client.post(f"/r/{asked.code}/similar/give", data=terms, headers=sent)
     assert given.status_code == 303
@@ -51,6 +54,17 @@ async def test_a_plain_name_is_allowed_in_advance_from_a_card_and_only_that_name
     await desk.gate._judgement.refresh()
     assert (await desk.carried_out("tidy_shelf", shelf=2)).candidate.verdict.grant == grant["id"]
     assert (await desk.asked("tidy_shelf_now", shelf=2)).state is State.PENDING
+
+
+async def test_a_condition_that_cannot_be_read_is_told_before_anything_is_decided(desk: Reception) -> None:
+    asked = await desk.asked(shelf=1)
+    sent = {**await desk.browsing("operator"), **PAGE}
+    terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest, "condition": "args.shelf <"}
+    for last in ("similar", "similar/give"):
+        answer = await desk.client.post(f"/r/{asked.code}/{last}", data=terms, headers=sent)
+        assert answer.status_code == 422, last
+    assert (await desk.now(asked)).state is State.PENDING
+    assert (await desk.get("/grants?ended=true"))["grants"] == []
 
 
 async def test_what_an_agent_says_was_asked_for_is_never_told_as_the_persons_request(desk: Reception) -> None:

@@ -11,7 +11,7 @@ from assent.cli.plain import print_json
 from assent.cli.print import banner, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator
 from assent.core.action import Risk
-from assent.core.grant import Grant
+from assent.core.grant import Grant, Terms
 from assent.core.policy_text import duration
 from assent.core.text import span
 from assent.errors import InvalidArguments, NotFound
@@ -76,15 +76,14 @@ def give(
     Example: assent grants give 'delete_*' --for 2h --agent cleanup --when 'facts.count < 50' --limit 10
     """
     sum_ = _amount(budget)
-    lasts = duration(life, "--for")
+    terms = Terms(
+        tuple(actions), duration(life, "--for"), agents=tuple(agent or ("*",)), condition=when, limit=limit,
+        budget=sum_, currency=currency.upper(), max_risk=max_risk, reason=reason,
+    )  # fmt: skip
 
     async def work(desk: Desk) -> None:
         person = operator(desk)
-        grant = await desk.rules.give(
-            person, tuple(actions), life=lasts,
-            agents=tuple(agent or ("*",)), condition=when, limit=limit, budget=sum_, currency=currency.upper(),
-            max_risk=max_risk, reason=reason,
-        )  # fmt: skip
+        grant = await desk.rules.give(person, terms)
         if as_json:
             return print_json({"grant": grant_document(grant)})
         if not when and limit is None and sum_ is None and any("*" in name for name in actions):

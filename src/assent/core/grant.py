@@ -5,7 +5,7 @@ names. Whether it covers an action and what remains of it after a use are pure q
 """
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from assent.core.action import Action, Assessment, Json, Risk
@@ -13,6 +13,24 @@ from assent.core.condition import Failed, compile_condition
 from assent.core.pattern import Pattern, pattern
 from assent.core.view import Looking
 from assent.errors import GrantSpent
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What somebody wants to allow in advance: what, for whom, how long, how often and for how much.
+
+    The words mean what they mean in a grant; `life` counts from the moment it is given.
+    """
+
+    actions: tuple[str, ...]
+    life: timedelta
+    agents: tuple[str, ...] = ("*",)
+    condition: str = ""
+    limit: int | None = None
+    budget: Decimal | None = None
+    currency: str = ""
+    max_risk: Risk = Risk.DANGEROUS
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +65,15 @@ class Grant:
         object.__setattr__(self, "_agents", pattern(self.agents))
         if self.condition:
             compile_condition(self.condition)
+
+
+def granted(terms: Terms, grant_id: str, workspace: str, by: str, now: datetime) -> Grant:
+    """The grant on these terms, given now and not used yet."""
+    return Grant(
+        id=grant_id, workspace=workspace, actions=terms.actions, expires_at=now + terms.life, granted_by=by,
+        agents=terms.agents, condition=terms.condition, max_risk=terms.max_risk, limit=terms.limit,
+        budget=terms.budget, currency=terms.currency, reason=terms.reason,
+    )  # fmt: skip
 
 
 def covers(grant: Grant, action: Action, assessment: Assessment, now: datetime | None) -> bool:

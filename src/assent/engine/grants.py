@@ -1,46 +1,26 @@
 """Standing permissions: given and revoked by people, on record."""
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from uuid_utils.compat import uuid7
 
-from assent.core.action import Risk
 from assent.core.audit import Entry
 from assent.core.authority import Principal
 from assent.core.change import Change
-from assent.core.grant import Grant, revoke
+from assent.core.grant import Grant, Terms, granted, revoke
 from assent.errors import InvalidDecision, NotFound
 from assent.ports import Store, View
 
 
-async def give(
-    store: Store,
-    workspace: str,
-    by: Principal,
-    actions: tuple[str, ...],
-    *,
-    life: timedelta,
-    agents: tuple[str, ...] = ("*",),
-    condition: str = "",
-    limit: int | None = None,
-    budget: Decimal | None = None,
-    currency: str = "",
-    max_risk: Risk = Risk.DANGEROUS,
-    reason: str = "",
-) -> Grant:
-    """The grant stands from now on, for as long, as often and as much as it says."""
-    if not actions or life <= timedelta(0):
+async def give(store: Store, workspace: str, by: Principal, terms: Terms) -> Grant:
+    """The grant stands from now on, for as long, as often and as much as its terms say."""
+    if not terms.actions or terms.life <= timedelta(0):
         raise InvalidDecision("a grant names at least one action and lasts for some time")
     grant_id = str(uuid7())
     made: list[Grant] = []
 
     def step(view: View) -> Change:
-        grant = Grant(
-            id=grant_id, workspace=workspace, actions=actions, expires_at=view.now + life, granted_by=by.name,
-            agents=agents, condition=condition, max_risk=max_risk, limit=limit, budget=budget, currency=currency,
-            reason=reason,
-        )  # fmt: skip
+        grant = granted(terms, grant_id, workspace, by.name, view.now)
         made[:] = [grant]
         return Change(grants=(grant,), entries=(_entry(grant, "grant.given", by.name, view.now),))
 

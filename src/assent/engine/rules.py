@@ -1,11 +1,7 @@
 """What people set in advance: the policy and standing permissions, as one thing that a surface holds."""
 
-from datetime import timedelta
-from decimal import Decimal
-
-from assent.core.action import Risk
 from assent.core.authority import Principal
-from assent.core.grant import Grant
+from assent.core.grant import Grant, Terms
 from assent.engine.grants import give, take_back
 from assent.engine.policies import apply_policy
 from assent.ports import Store, StoredPolicy
@@ -21,25 +17,9 @@ class Rules:
         """The document is the active policy."""
         return await apply_policy(self._store, self._workspace, text, by, file)
 
-    async def give(
-        self,
-        by: Principal,
-        actions: tuple[str, ...],
-        *,
-        life: timedelta,
-        agents: tuple[str, ...] = ("*",),
-        condition: str = "",
-        limit: int | None = None,
-        budget: Decimal | None = None,
-        currency: str = "",
-        max_risk: Risk = Risk.DANGEROUS,
-        reason: str = "",
-    ) -> Grant:
+    async def give(self, by: Principal, terms: Terms) -> Grant:
         """The grant stands from now on."""
-        return await give(
-            self._store, self._workspace, by, actions, life=life, agents=agents, condition=condition, limit=limit,
-            budget=budget, currency=currency, max_risk=max_risk, reason=reason,
-        )  # fmt: skip
+        return await give(self._store, self._workspace, by, terms)
 
     async def take_back(self, by: Principal, grant: Grant) -> Grant:
         """The grant is revoked."""

@@ -4,14 +4,13 @@ What may be decided, and by whom, is judged there; what is worked out here is on
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any, NoReturn, cast
 
-from assent.core.action import Json, Risk
+from assent.core.action import Json
 from assent.core.authority import Principal
 from assent.core.decision import Finding, Opinion
-from assent.core.grant import Grant
+from assent.core.grant import Grant, Terms
 from assent.core.request import Request
 from assent.core.run import Run
 from assent.core.switch import EVERYTHING, Setting, Switch
@@ -237,24 +236,12 @@ class RemoteRules(Rules):
             raise StoreError("the server has no policy although it took this one; look at its log")
         return found
 
-    async def give(
-        self,
-        by: Principal,
-        actions: tuple[str, ...],
-        *,
-        life: timedelta,
-        agents: tuple[str, ...] = ("*",),
-        condition: str = "",
-        limit: int | None = None,
-        budget: Decimal | None = None,
-        currency: str = "",
-        max_risk: Risk = Risk.DANGEROUS,
-        reason: str = "",
-    ) -> Grant:
+    async def give(self, by: Principal, terms: Terms) -> Grant:
         body = {
-            "actions": list(actions), "agents": list(agents), "life": f"{int(life.total_seconds())}s",
-            "condition": condition, "limit": limit, "budget": str(budget) if budget is not None else None,
-            "currency": currency, "max_risk": str(max_risk), "reason": reason,
+            "actions": list(terms.actions), "agents": list(terms.agents), "life": f"{int(terms.life.total_seconds())}s",
+            "condition": terms.condition, "limit": terms.limit,
+            "budget": str(terms.budget) if terms.budget is not None else None, "currency": terms.currency,
+            "max_risk": str(terms.max_risk), "reason": terms.reason,
         }  # fmt: skip
         made = await self._line.post(
             "/api/v1/grants", {name: value for name, value in body.items() if value is not None}

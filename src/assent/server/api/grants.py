@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
-from uuid_utils.compat import uuid7
 
 from assent.core.action import Risk
-from assent.core.grant import Grant, spending, use, why_not
+from assent.core.grant import Grant, Terms, granted, spending, use, why_not
 from assent.core.policy_text import duration
 from assent.core.request import Kind
 from assent.core.request import Request as Asked
@@ -39,7 +38,7 @@ Condition = Annotated[
 ]
 
 
-class Terms(Body):
+class Bounds(Body):
     """How often, how much and for how long."""
 
     life: Life
@@ -50,15 +49,24 @@ class Terms(Body):
     reason: Words = ""
 
 
-class Given(Terms):
+class Given(Bounds):
     """What is allowed in advance."""
 
     actions: Annotated[list[Name], Field(min_length=1, max_length=50, description="Names or patterns.")]
     agents: Annotated[list[Name], Field(min_length=1, max_length=50)] = Field(default_factory=lambda: ["*"])
     max_risk: Annotated[Risk, Field(description="The highest risk it lifts.")] = Risk.DANGEROUS
 
+    @property
+    def terms(self) -> Terms:
+        """As a grant has them."""
+        return Terms(
+            tuple(self.actions), duration(self.life, "life"), agents=tuple(self.agents), condition=self.condition,
+            limit=self.limit, budget=self.budget, currency=self.currency.upper(), max_risk=self.max_risk,
+            reason=self.reason,
+        )  # fmt: skip
 
-class Similar(Terms):
+
+class Similar(Bounds):
     """Approve this one, and allow what is like it: the same action of the same agent, up to the same risk."""
 
     seen_digest: Annotated[str, Field(min_length=1, max_length=200, description="The digest of the card shown.")]
@@ -105,11 +113,7 @@ async def preview(
 async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
     """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
     await _hypothetical(visitor, given)
-    grant = await give(
-        visitor.room.desk.store, visitor.room.name, visitor.principal, tuple(given.actions),
-        life=duration(given.life, "life"), agents=tuple(given.agents), condition=given.condition, limit=given.limit,
-        budget=given.budget, currency=given.currency.upper(), max_risk=given.max_risk, reason=given.reason,
-    )  # fmt: skip
+    grant = await give(visitor.room.desk.store, visitor.room.name, visitor.principal, given.terms)
     return {"grant": _document(grant)}
 
 
@@ -159,7 +163,7 @@ def _like(request: Asked, similar: Similar) -> Given:
         raise Problem(422, "this is critical, and each critical action is decided by itself; approve just this one")
     if any(char in candidate.action.name + request.ask.agent for char in "*?["):
         raise Problem(422, "the name of its action or agent would be read as a pattern; give a grant by hand")
-    terms = {name: getattr(similar, name) for name in Terms.model_fields} | {"limit": similar.limit}
+    terms = {name: getattr(similar, name) for name in Bounds.model_fields} | {"limit": similar.limit}
     return Given(
         **terms, actions=[candidate.action.name], agents=[request.ask.agent], max_risk=candidate.assessment.risk
     )
@@ -167,13 +171,8 @@ def _like(request: Asked, similar: Similar) -> Given:
 
 async def _hypothetical(visitor: Visitor, given: Given) -> Grant:
     """The grant that this would be, with everything in it checked."""
-    now, life = await visitor.room.desk.store.now(), duration(given.life, "life")
-    return Grant(
-        id=str(uuid7()), workspace=visitor.room.name, actions=tuple(given.actions), expires_at=now + life,
-        granted_by=visitor.principal.name, agents=tuple(given.agents), condition=given.condition,
-        max_risk=given.max_risk, limit=given.limit, budget=given.budget, currency=given.currency.upper(),
-        reason=given.reason,
-    )  # fmt: skip
+    now = await visitor.room.desk.store.now()
+    return granted(given.terms, "preview", visitor.room.name, visitor.principal.name, now)
 
 
 async def _newest(visitor: Visitor, given: Given, last: int) -> list[Asked]:

@@ -1,6 +1,6 @@
 """Approve and allow similar: a standing permission made from a card, seen before it is given."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Annotated
@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from assent.core.action import Risk
 from assent.core.authority import may_change
 from assent.core.briefing import brief
-from assent.core.grant import Grant, spending, why_not
+from assent.core.grant import Grant, Terms, granted, spending, why_not
 from assent.core.request import Kind, State
 from assent.core.request import Request as Asked
 from assent.core.verdict import GateKind
@@ -27,17 +27,7 @@ router = APIRouter()
 Short = Annotated[str, Form(max_length=200)]
 _LOOKED_AT = 200
 _MOST_USES, _MOST_HOURS = 1_000, 24 * 30
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What would be allowed: how often, for how long, for how much."""
-
-    uses: int
-    hours: int
-    budget: Decimal | None
-    currency: str
-    condition: str
+_HOUR = timedelta(hours=1)
 
 
 @router.post("/r/{code}/similar")
@@ -52,18 +42,17 @@ async def preview(
 ) -> Response:
     """What the permission would say, and which of the latest requests it would have covered. Nothing is changed."""
     found = await visitor.room.desk.inbox.find(code)
-    offer = _offer(found, uses, hours, budget, condition)
+    terms = _terms(found, uses, hours, budget, condition)
     _allowed(visitor, found)
-    now = await visitor.room.desk.store.now()
-    grant = _grant(visitor, found, offer, now)
+    grant, now = await _hypothetical(visitor, terms)
     action = found.candidate.action
     latest = await visitor.room.desk.inbox.page(Filter(agent=found.ask.agent), limit=_LOOKED_AT)
     same = [each for each in latest.requests if each.candidate.action.name == action.name]
     covered = [each for each in same if why_not(grant, each.candidate.action, each.candidate.assessment, now) is None]
     return await page(
         request, "similar", visitor,
-        card=brief(found, now), offer=offer, covered=covered[:20], count=len(covered), looked_at=len(same),
-        misses=why_not(grant, action, found.candidate.assessment, now) or "", risk=str(grant.max_risk),
+        card=brief(found, now), terms=terms, hours=terms.life // _HOUR, covered=covered[:20], count=len(covered),
+        looked_at=len(same), misses=why_not(grant, action, found.candidate.assessment, now) or "",
         digest=found.shown_digest,
     )  # fmt: skip
 
@@ -80,16 +69,19 @@ async def given(
 ) -> Response:
     """This one is approved, and then what is similar is allowed."""
     found = await visitor.room.desk.inbox.find(code)
-    offer = _offer(found, uses, hours, budget, condition)
+    terms = _terms(found, uses, hours, budget, condition)
     _allowed(visitor, found)
+    await _hypothetical(visitor, terms)  # a condition that cannot be read is told before anything is decided
     after = await decide(visitor, found, Said("approve", seen_digest=seen_digest))
-    room, action = visitor.room, found.candidate.action
-    await give(
-        room.desk.store, room.name, visitor.principal, (action.name,), life=timedelta(hours=offer.hours),
-        agents=(found.ask.agent,), condition=offer.condition, limit=offer.uses, budget=offer.budget,
-        currency=offer.currency, max_risk=found.candidate.assessment.risk, reason=f"allowed with request {after.code}",
-    )  # fmt: skip
+    terms = replace(terms, reason=f"allowed with request {after.code}")
+    await give(visitor.room.desk.store, visitor.room.name, visitor.principal, terms)
     return RedirectResponse(f"/r/{after.code}?told=approve", 303)
+
+
+async def _hypothetical(visitor: Visitor, terms: Terms) -> tuple[Grant, datetime]:
+    """The grant that this would be, with everything in it checked, and the time."""
+    now = await visitor.room.desk.store.now()
+    return granted(terms, "preview", visitor.room.name, visitor.principal.name, now), now
 
 
 def _allowed(visitor: Visitor, found: Asked) -> None:
@@ -106,7 +98,8 @@ def _allowed(visitor: Visitor, found: Asked) -> None:
         raise InvalidDecision("this was decided already; `assent grants give` allows something in advance")
 
 
-def _offer(found: Asked, uses: str, hours: str, budget: str, condition: str) -> Offer:
+def _terms(found: Asked, uses: str, hours: str, budget: str, condition: str) -> Terms:
+    """What the form offers: this action of this agent, up to this risk, so often, so long and for so much."""
     if not _is_number(uses) or not 0 < int(uses) <= _MOST_USES:
         raise InvalidDecision(f"how often is a whole number up to {_MOST_USES:,}")
     if not _is_number(hours) or not 0 < int(hours) <= _MOST_HOURS:
@@ -122,17 +115,12 @@ def _offer(found: Asked, uses: str, hours: str, budget: str, condition: str) -> 
     if amount is None and spending(found.candidate.assessment) is not None:
         raise InvalidDecision("it spends money: say for how much in all")
     facts = {fact.name: fact.value for fact in found.candidate.assessment.facts}
-    return Offer(int(uses), int(hours), amount, str(facts.get("currency", "")) if amount is not None else "", condition)
+    currency = str(facts.get("currency", "")) if amount is not None else ""
+    return Terms(
+        (found.candidate.action.name,), int(hours) * _HOUR, agents=(found.ask.agent,), condition=condition,
+        limit=int(uses), budget=amount, currency=currency, max_risk=found.candidate.assessment.risk,
+    )  # fmt: skip
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 9
-
-
-def _grant(visitor: Visitor, found: Asked, offer: Offer, now: datetime) -> Grant:
-    return Grant(
-        id="preview", workspace=visitor.room.name, actions=(found.candidate.action.name,),
-        expires_at=now + timedelta(hours=offer.hours), granted_by=visitor.principal.name, agents=(found.ask.agent,),
-        condition=offer.condition, max_risk=found.candidate.assessment.risk, limit=offer.uses, budget=offer.budget,
-        currency=offer.currency,
-    )  # fmt: skip
