@@ -33,3 +33,11 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
     """The URL of an empty database that only this test uses."""
     with postgres.database(postgres_url) as url:
         yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database; whoever asks for it is run on both kinds."""
+    if request.param == "sqlite":
+        return str(tmp_path / "assent.db")
+    return str(request.getfixturevalue("postgres_database"))

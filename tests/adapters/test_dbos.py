@@ -80,7 +80,7 @@ def config(system: str, **more: Any) -> DBOSConfig:
 async def works(places: tuple[str, str]) -> AsyncIterator[Works]:
     database, system = places
     gate = await asyncio.to_thread(assent.open, database, agent="cleanup", lease=timedelta(seconds=30))
-    made = Works(database, gate, await desk(load({"database": database})))
+    made = Works(database, await desk(load({"database": database})), gate)
     made.system, made.did = system, []
     made.host = dbos_host(gate, DBOS(config=config(system)))
 

@@ -1,7 +1,8 @@
 """A gate and a reviewer's desk on the same real database, as two parties that share nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -9,80 +10,32 @@ from typing import Any
 import pytest
 
 import assent
-from assent.assemble import Desk, desk
+from assent.assemble import desk
 from assent.core.advance import advance
-from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.decision import Begin, Event, Renew
 from assent.core.request import Request, State
 from assent.engine.deadlines import sweep
-from assent.engine.policies import apply_policy
-from assent.ports import Filter, View
+from assent.ports import View
 from assent.settings import load
-
-PATIENCE = 30.0
-"""How long a test waits for what is bound to happen. Only what is broken takes longer, however busy the machine."""
+from tests.at_desk import PATIENCE, AtDesk
 
 BLINK = timedelta(milliseconds=1)
 
 
 @dataclass
-class House:
+class House(AtDesk):
     """What a test of the engine works with."""
 
-    database: str
     gate: assent.Gate
-    desk: Desk
-    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     gates: list[assent.Gate] = field(default_factory=list)
     pay: Any = None
     delete: Any = None
 
-    @property
-    def inbox(self) -> assent.Inbox:
-        return self.desk.inbox
-
-    @property
-    def me(self) -> Principal:
-        return self.desk.person()
-
-    def start(self, call: Any) -> asyncio.Task[Any]:
-        """The call goes on by itself."""
-
-        async def run() -> Any:
-            return await call
-
-        task = asyncio.create_task(run())
-        self.tasks.append(task)
-        return task
-
     async def policy(self, text: str) -> None:
         """This policy is active, here and at the desk."""
-        await apply_policy(self.desk.store, "default", text, Principal("root"))
-        await self.inbox.refresh()
+        await super().policy(text)
         await self.gate._judgement.refresh()
-
-    async def waiting(self, number: int = 1) -> list[Request]:
-        """The requests that wait, once there are as many."""
-        return await self.until(lambda found: len(found) >= number, Filter(states=(State.PENDING,)))
-
-    async def until(self, enough: Callable[[list[Request]], bool], wanted: Filter) -> list[Request]:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                found = list((await self.inbox.page(wanted)).requests)
-                if enough(found):
-                    return found
-                await asyncio.sleep(0.005)
-
-    async def in_state(self, request_id: str, *states: State) -> Request:
-        """The request, once it is in one of these states."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                request = await self.desk.store.request("default", request_id)
-                assert request is not None
-                if request.state in states:
-                    return request
-                await asyncio.sleep(0.005)
 
     async def waited_for(self, request_id: str, callers: int) -> None:
         """So many calls of the gate wait for this request."""
@@ -125,27 +78,16 @@ class House:
 
     async def kinds(self, subject: str = "") -> list[str]:
         """The kinds of the entries about a request, in order."""
-        import json
-
         await self.desk.store.sequence("default")
         return [json.loads(entry.text)["kind"] for entry in await self.desk.store.entries("default", subject=subject)]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Any) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "assent.db")
-    return str(request.getfixturevalue("postgres_database"))
 
 
 @pytest.fixture
 async def house(database: str) -> AsyncIterator[House]:
     gate = await asyncio.to_thread(assent.open, database, agent="cleanup", lease=timedelta(seconds=30))
-    made = House(database, gate, await desk(load({"database": database})))
+    made = House(database, await desk(load({"database": database})), gate)
     yield made
-    for task in made.tasks:
-        task.cancel()
-    await asyncio.gather(*made.tasks, return_exceptions=True)
+    await made.rest()
     for each in [gate, *made.gates]:
         await each.close()
     await made.desk.store.close()

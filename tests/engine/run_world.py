@@ -7,7 +7,8 @@ import assent
 from assent.core.run import Run, RunState
 from assent.core.run_life import RunEvent, advance_run
 from assent.ports import RunFilter, View
-from tests.engine.conftest import PATIENCE, House
+from tests.at_desk import PATIENCE
+from tests.engine.conftest import House
 
 
 class World:

@@ -22,7 +22,7 @@ from assent.errors import (
     StaleRequest,
 )
 from assent.ports import Filter
-from tests.engine.conftest import PATIENCE
+from tests.at_desk import PATIENCE
 
 TEAM = """
 people:

@@ -6,7 +6,10 @@ decided and resumed like the others and the log verifies.
 
 import hashlib
 import re
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
@@ -16,6 +19,7 @@ from uuid_utils.compat import uuid7
 from assent.core.canonical import digest
 from assent.engine.asking import new_code
 from assent.stores.words import searchable
+from tests import postgres
 from tests.evidence.world import Place
 
 Row = dict[str, Any]
@@ -204,3 +208,17 @@ def _renamed(life: Rows, new: dict[str, str]) -> Rows:
     for entry in copies["entries"]:
         entry["leaf"] = hashlib.sha256(b"\0" + entry["text"].encode()).hexdigest()
     return copies
+
+
+@contextmanager
+def pair(kind: str, server: str, root: str, counts: tuple[int, int], are: str) -> Iterator[dict[str, Place]]:
+    """Two databases that do not exist yet, with the keys of one person, named after how many will be there."""
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(dir=root))
+        places = {}
+        for count in counts:
+            address = str(Path(directory) / f"{count}.db")
+            if kind == "postgres":
+                address = stack.enter_context(postgres.database(server))
+            places[f"{kind}, {count:,} {are}"] = Place(address, directory)
+        yield places

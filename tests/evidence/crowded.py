@@ -4,17 +4,16 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 
 import httpx
 
 import assent
 from tests import postgres
-from tests.evidence.crowd import book, waiting
+from tests.evidence.crowd import book, pair, waiting
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork
 from tests.evidence.serving import Served, served
@@ -170,20 +169,6 @@ def too_slow(figures: dict[str, float], few: str, many: str) -> list[str]:
     return wrong
 
 
-@contextmanager
-def pair(kind: str, server: str, root: str, size: Size) -> Iterator[dict[str, Place]]:
-    """Two databases that do not exist yet."""
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(dir=root))
-        places = {}
-        for count in (size.few, size.many):
-            address = str(Path(directory) / f"{count}.db")
-            if kind == "postgres":
-                address = stack.enter_context(postgres.database(server))
-            places[f"{kind}, {count:,} waiting"] = Place(address, directory)
-        yield places
-
-
 def run(seed: int, size: Size, progress: Progress) -> Outcome:
     """The suite, on both kinds of database."""
     outcome = Outcome(
@@ -199,7 +184,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in ("sqlite", "postgres"):
-            with pair(kind, server, root, size) as places:
+            with pair(kind, server, root, (size.few, size.many), "waiting") as places:
                 _both(outcome, places, seed, size, lambda text, kind=kind: progress(f"{kind}: {text}"))  # type: ignore[misc]
     outcome.seconds = time.monotonic() - began
     return outcome

@@ -21,7 +21,7 @@ from assent.assemble import desk
 from assent.core.run import RunState
 from assent.settings import load
 from tests import postgres
-from tests.evidence.crowd import book, multiplied
+from tests.evidence.crowd import book, multiplied, pair
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Say, TookTooLong, answer, fork
 from tests.evidence.world import Place
@@ -299,20 +299,6 @@ def too_much(figures: dict[str, float], few: str, many: str) -> list[str]:
     return wrong
 
 
-@contextmanager
-def pair(kind: str, server: str, root: str, size: Size) -> Iterator[dict[str, Place]]:
-    """Two databases that do not exist yet, with the keys of one person."""
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(dir=root))
-        places = {}
-        for count in (size.few, size.many):
-            address = str(Path(directory) / f"{count}.db")
-            if kind == "postgres":
-                address = stack.enter_context(postgres.database(server))
-            places[f"{kind}, {count:,} parked"] = Place(address, directory)
-        yield places
-
-
 def run(seed: int, size: Size, progress: Progress) -> Outcome:
     """The suite, on both kinds of database."""
     outcome = Outcome(
@@ -335,7 +321,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in ("sqlite", "postgres"):
-            with pair(kind, server, root, size) as places:
+            with pair(kind, server, root, (size.few, size.many), "parked") as places:
                 figures, wrong = compared(places, seed, size, lambda text, kind=kind: progress(f"{kind}: {text}"))  # type: ignore[misc]
                 few, many = places
                 outcome.take({}, wrong + (too_much(figures, few, many) if size.measured else []))

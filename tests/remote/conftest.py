@@ -1,5 +1,5 @@
 """The server and its agents, for every test here."""
 
-from tests.remote.place import database, place
+from tests.remote.place import place
 
-__all__ = ["database", "place"]
+__all__ = ["place"]

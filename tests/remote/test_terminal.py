@@ -47,11 +47,6 @@ class Terminal:
         return json.loads(await self.run(*words, "--json"))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "assent.db") if request.param == "sqlite" else request.getfixturevalue("postgres_database")
-
-
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The address of a server, and a one-time link into it."""

@@ -15,7 +15,7 @@ from assent.core.credential import CredentialKind
 from assent.core.request import State
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
-from tests.remote.place import Place, database, place  # noqa: F401  fixtures
+from tests.remote.place import Place, place  # noqa: F401  a fixture
 
 DELETE = {"action": "delete_files", "args": {"paths": ["/a", "/b"]}}
 
@@ -432,7 +432,7 @@ async def test_a_waiting_call_is_let_go_when_the_server_ends(database: str):
 
     settings = load({"database": database})
     async with standing(settings, Address(port=0)) as server:
-        made = Place(database, server, await desk(settings))
+        made = Place(database, await desk(settings), server)
         async with made.agent() as agent:
             told = ok(await agent.post("/proposals", json=DELETE), 201)
             waiting = made.start(agent.get(f"/proposals/{told['id']}", params={"wait": 55}))
