@@ -17,7 +17,8 @@ from assent.core.action import Json, Reach, Risk
 from assent.core.policy import Mode, Policy, builtin_policy
 from assent.core.policy_file import load_policy, to_document
 from assent.core.text import span, visible
-from assent.engine.gate import declaration, os_user
+from assent.engine.describing import declaration
+from assent.engine.gate import os_user
 from assent.engine.judgement import Judgement
 from assent.errors import NotFound
 from assent.ports import StoredPolicy

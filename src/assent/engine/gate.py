@@ -22,6 +22,7 @@ from assent.core.request import Request, State
 from assent.engine.agent_runs import AgentRuns
 from assent.engine.asking import new_code
 from assent.engine.calls import Calls
+from assent.engine.describing import declaration, described
 from assent.engine.execution import LEASE, Execution
 from assent.engine.freshness import still_true
 from assent.engine.guard import CONTEXT, Guarded, guarded, in_run
@@ -35,7 +36,6 @@ from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal
 from assent.engine.questions import NO_GUESS, answered, question
 from assent.engine.runs import ActiveRun
-from assent.engine.signature import read_signature
 from assent.engine.stopping import stopped_at
 from assent.engine.tool import Lookup, OptionSpec, Tool, resolved, tool
 from assent.engine.waiting import Hub
@@ -238,45 +238,24 @@ class Gate:
         """
 
         def make(function: Callable[..., Any]) -> Guarded[Any, Any]:
-            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-                raise GuardError(
-                    f"{function.__name__} is a generator: its body would run after it was permitted, bit by bit; "
-                    "guard a function that returns a list"
-                )
-            if refresh is True and facts is None:
-                raise GuardError("refresh=True looks up the facts again, and there is no facts=; pass a function")
-            if isinstance(needed_by, datetime) and needed_by.tzinfo is None:
-                raise GuardError("needed_by has no time zone; pass one, such as datetime.now(UTC) + timedelta(hours=2)")
-            signature = read_signature(function, inject=frozenset(inject or {}))
-            made = tool(
-                name or function.__name__,
-                description=inspect.getdoc(function) or "",
-                schema=signature.schema,
-                schema_text=signature.schema_text,
-                declared=declaration(reversible, reach, outside, money, risk),
+            made = described(
+                function,
+                name,
+                declaration(reversible, reach, outside, money, risk),
                 says=says,
-                options=options if callable(options) else tuple(options),
+                options=options,
                 if_denied=if_denied,
                 needed_by=needed_by,
                 facts=facts,
-                refresh=facts if refresh is True else refresh or None,
-                secret=signature.secret,
-                function=function,
-                signature=signature,
-                inject=dict(inject or {}),
+                refresh=refresh,
                 undo=undo,
                 verify=verify,
                 idempotent=idempotent,
+                inject=inject or {},
                 detached=detached,
-                is_async=inspect.iscoroutinefunction(function),
             )
             if made.name in self._tools:
                 raise GuardError(f"an action named {made.name!r} is guarded already; pass name= to tell them apart")
-            missing = signature.injected - set(inject or {}) - {"self", "cls"}
-            if detached and (missing or {"self", "cls"} & signature.injected):
-                raise GuardError(
-                    f"{made.name} is detached: a worker needs inject= for {', '.join(sorted(missing)) or 'self'}"
-                )
             self._tools[made.name] = made
             return Guarded(made, self._calls, self._portal, patience, self._context)
 
@@ -502,30 +481,6 @@ class Gate:
             self._store, self._workspace, self._hub, self._execution, self._tools, capacity, judgement=self._judgement,
             hosts=self._hosts, office=self._office,
         )  # fmt: skip
-
-
-def declaration(
-    reversible: bool | None,
-    reach: Reach | str | None,
-    outside: bool | None,
-    money: bool | None,
-    risk: Risk | str | None,
-) -> Declaration:
-    """The four answers as given; an unknown word is refused."""
-    try:
-        return Declaration(
-            reversible,
-            Reach(reach) if isinstance(reach, str) else reach,
-            outside,
-            money,
-            Risk(risk) if isinstance(risk, str) else risk,
-        )
-    except ValueError as problem:
-        raise GuardError(f"{problem}; reach is one of {_words(Reach)}, risk one of {_words(Risk)}") from None
-
-
-def _words(kind: Any) -> str:
-    return ", ".join(str(member) for member in kind)
 
 
 def os_user() -> str:
