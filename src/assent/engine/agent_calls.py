@@ -325,7 +325,7 @@ class ProxiedRun(HeldRun):
 
     async def count_day(self) -> None:
         """What the agent's other runs cost today is known, where policy looks at that."""
-        await self._count_the_day()
+        await self._tally.count_the_day()
 
     async def read_once(self) -> None:
         """A call that simply runs is a step too."""

@@ -7,21 +7,19 @@ again; those that are on record give their results back instead of running twice
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from assent.core.action import Json
-from assent.core.canonical import canonical, digest, restore
+from assent.core.canonical import canonical, restore
 from assent.core.change import Change
 from assent.core.decision import Candidate
-from assent.core.judge import run_triggers
 from assent.core.request import Request, State
 from assent.core.run import Observation, PlanStep, Run, RunState
 from assent.core.run_life import (
@@ -35,10 +33,12 @@ from assent.core.run_life import (
     Stopped,
     advance_run,
 )
-from assent.core.scope import cost, uses
 from assent.core.situation import Situation
-from assent.engine.office import INSIDE, Held, HeldUp, Office, Outpaced
+from assent.engine.flights import Flights
+from assent.engine.office import INSIDE, Held, HeldUp, Office
 from assent.engine.sealing import redacted
+from assent.engine.step_names import StepNames
+from assent.engine.tally import Tally
 from assent.errors import (
     AssentError,
     Conflict,
@@ -69,26 +69,18 @@ class HeldRun:
         self._office, self._record, self.patience = office, record, patience
         self.is_over = record.state is RunState.FINISHED
         """It had finished before it was entered: its steps are given back, and nothing is added to it."""
-        self._inner: dict[str, tuple[int, HeldRun | None]] = {}
         self._fence = record.fence
         """As it was taken up here. What is heard of later may be somebody else's."""
-        self._flight = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._flights = Flights()
         self._changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._put_down = False
-        self._parked: list[Parked] = []
-        self._closed = False
-        """It parks: no call begins any more."""
-        self._keys: Counter[str] = Counter()
-        self._reads = 0
+        self._names = StepNames(record.id)
+        self._tally = Tally(office, record)
         self._keeper: Future[None] | None = None
         self._leave: Callable[[], None] | None = None
         self._lost = False
         self._snapshot: str | None = None
-        self._spent_elsewhere = Decimal(0)
-        """What the agent's other runs of this day had cost when this one last put a step on record."""
         self.outcome: Json = None
         """What the run came to; on record when it finishes."""
 
@@ -153,27 +145,15 @@ class HeldRun:
 
     def key_for(self, name: str, args: Mapping[str, Json]) -> str:
         """The name of the next step that makes this call: the same when the run is taken again from the start."""
-        content = digest(name, canonical(args))[:16]
-        self._keys[content] += 1
-        return f"{name}:{content}:{self._keys[content]}"
+        return self._names.step(name, args)
 
     def key_inside(self, key: str, goal: str) -> str:
-        """The name of a run that is entered inside this one: the same when this one is taken again from the start.
-
-        One that was left before its end goes on under the name that it had.
-        """
-        if not key:
-            return f"{self.id}/{self.key_for('inner run', {'goal': goal})}"
-        number, last = self._inner.get(key, (0, None))
-        if last is None or not last.record.state.is_open:
-            number += 1
-        self._inner[key] = (number, None)
-        return f"{self.id}/{key}/{number}"
+        """The name of a run that is entered inside this one: the same when this one is taken again from the start."""
+        return self._names.inside(key, goal)
 
     def entered_inside(self, key: str, inner: "HeldRun") -> None:
         """The run of this name was entered inside this one."""
-        if key:
-            self._inner[key] = (self._inner[key][0], inner)
+        self._names.entered(key, lambda: inner.record.state.is_open)
 
     async def step_on_record(self, key: str) -> Request:
         """The request that this step of a run that had finished made; there is no other."""
@@ -187,29 +167,15 @@ class HeldRun:
 
     def situation(self, now: datetime) -> Situation:
         """Where the run stands, for policy."""
-        return self._situation(self._record, now)
-
-    def _situation(self, run: Run, now: datetime) -> Situation:
-        return Situation(
-            run=run.id,
-            goal=run.goal,
-            agent=run.agent,
-            steps=run.steps + self._reads,
-            spend=float(run.spend),
-            spent_today=float(self._spent_elsewhere + run.spend),
-            scope=run.scope,
-            used=run.used,
-            unchecked_steps=run.steps + self._reads - run.checked_steps,
-            unchecked=now - (run.checked_at or run.created_at),
-        )
+        return self._tally.situation(self._record, now)
 
     def enter_gate(self, *, flying: bool = False) -> None:
         """A call may be made; raises where the run is parked, stopped, or no longer ours.
 
         What is `flying` already is waited for by whoever parks the run, so it goes on.
         """
-        if self._closed and not flying and not INSIDE.get():
-            raise self._parked[0]
+        if self._flights.closed and not flying and not INSIDE.get():
+            raise self._flights.parked[0]
         if self._put_down:
             raise RunStopped(self._record.code, self._record.by, self._record.reason)
         if self._lost:
@@ -248,7 +214,7 @@ class HeldRun:
         while True:
             await self.until_going(flying=flying)
             # What others spend meanwhile counts: a step is looked at once more in the transaction that records it.
-            await self._count_the_day()
+            await self._tally.count_the_day()
             try:
                 return await make()
             except Held as held:
@@ -263,50 +229,20 @@ class HeldRun:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def progress(self, view: View, candidate: Candidate) -> Run | None:
-        """The run with one step more, inside the transaction that records the step.
-
-        What must wait uses up nothing yet.
-        """
-        if view.run is None:
-            return None
-        if view.run.is_held:
-            raise Held(view.run)
-        steps, action = 1 + self._reads, candidate.action
-        made = Progress(self._fence, steps=steps, confidence=action.confidence)
-        if not candidate.verdict.gate.holds:
-            # Calls beside it may have used up since what was still there when it was judged.
-            situation = self._situation(view.run, view.now)
-            known = {trigger.name for trigger in candidate.verdict.triggers}
-            fired = run_triggers(self._office.limits(), action, candidate.assessment, situation)
-            if any(trigger.name not in known for trigger in fired):
-                raise Outpaced(view.run)
-            made = replace(made, spend=cost(action), used=uses(action, candidate.assessment))
-        change = advance_run(view.run, made, view.now)
-        return change.run if change is not None else None
+        """The run with one step more, inside the transaction that records the step."""
+        return self._tally.progress(view, candidate, self._fence)
 
     def begins(self, view: View, request: Request, *, counts: bool = True) -> Run | None:
-        """The run when something that was held begins, inside the transaction that records the intent.
-
-        It uses up its share of the scope and costs what it costs; whoever allowed it has looked in at the run.
-        """
-        if view.run is None:
-            return None
-        if view.run.is_held:
-            raise Held(view.run)
-        made = Progress(self._fence, checked_in=bool(request.votes))
-        if counts:
-            candidate = request.candidate
-            made = replace(made, used=uses(candidate.action, candidate.assessment), spend=cost(candidate.action))
-        change = advance_run(view.run, made, view.now)
-        return change.run if change is not None else None
+        """The run when something that was held begins, inside the transaction that records the intent."""
+        return self._tally.begins(view, request, self._fence, counts=counts)
 
     def read(self) -> None:
         """A call that simply runs was made; it is counted with the next one that is put on record."""
-        self._reads += 1
+        self._tally.reads += 1
 
     def recorded(self, run: Run | None) -> None:
         """A step was put on record, and with it what was counted before."""
-        self._reads = 0
+        self._tally.reads = 0
         self.saw(run)
 
     def saw(self, run: Run | None) -> None:
@@ -318,33 +254,16 @@ class HeldRun:
                 with suppress(RuntimeError):  # a loop that was closed waits for nothing
                     self._loop.call_soon_threadsafe(self._changed.set)
 
-    @asynccontextmanager
-    async def in_flight(self) -> AsyncIterator[None]:
+    def in_flight(self) -> AbstractAsyncContextManager[None]:
         """A call is being made; the run does not park before it has ended, or waits for a person itself."""
-        self._takes_off()
-        try:
-            yield
-        finally:
-            self._lands()
+        return self._flights.flying()
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
         """A call in flight waits for a person: the run may park meanwhile, and then it does not go on."""
-        self._lands()
-        try:
+        async with self._flights.landed():
             yield
-        finally:
-            self._takes_off()
         self.enter_gate()
-
-    def _takes_off(self) -> None:
-        self._flight += 1
-        self._quiet.clear()
-
-    def _lands(self) -> None:
-        self._flight -= 1
-        if not self._flight:
-            self._quiet.set()
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
@@ -353,7 +272,7 @@ class HeldRun:
             yield
         except Parked as parked:
             if not INSIDE.get():
-                await self.park_on(parked)
+                await self._flights.park_on(parked)
             raise
         except Denied as denied:
             if denied.stop:
@@ -362,42 +281,22 @@ class HeldRun:
                 await self.checked_in()
             raise
 
-    async def park_on(self, parked: Parked) -> None:
-        """The run will park on this request; returns once calls in flight beside it have ended."""
-        self._parked.append(parked)
-        try:
-            # Calls beside it that are about to be made are made, so that people are asked all at once.
-            await asyncio.sleep(0)
-        finally:
-            self._closed = True
-        await self._quiet.wait()
-
     # Its life
 
     async def begin(self) -> None:
         """It is heard and kept alive from now on."""
         self._loop = asyncio.get_running_loop()
-        await self._count_the_day()
+        await self._tally.count_the_day()
         if self.is_over:
             return
         self._leave = self._office.hub.listen(self._heard)
         self._keeper = self._office.portal.submit(self._keep())
 
-    async def _count_the_day(self) -> None:
-        """Where policy looks at what an agent costs in a day, what its other runs that began today have cost is known.
-
-        By the database's clock, and in UTC.
-        """
-        office = self._office
-        if office.counts_days():
-            today = (await office.store.now()).astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-            self._spent_elsewhere = await office.store.spent(office.workspace, self._record.agent, today, self.id)
-
     def is_ended_by(self, pause: BaseException) -> bool:
         """This very run is what was parked or stopped."""
         if self._put_down or self._record.state in (RunState.STOPPING, RunState.STOPPED):
             return True
-        return isinstance(pause, Parked) and pause.request_id in self._waits
+        return isinstance(pause, Parked) and pause.request_id in self._flights.waits
 
     def check_outcome(self) -> None:
         """What the run came to can be kept."""
@@ -405,8 +304,8 @@ class HeldRun:
 
     def raise_again(self) -> None:
         """Whatever the agent's code made of it: what stopped the run stops it still."""
-        if self._parked:
-            raise self._parked[0]
+        if self._flights.parked:
+            raise self._flights.parked[0]
         if self._record.state is RunState.STOPPED or self._put_down:
             raise RunStopped(self.code, self._record.by, self._record.reason)
 
@@ -416,20 +315,17 @@ class HeldRun:
             self._keeper.cancel()
         if self._leave is not None:
             self._leave()
-        await self._quiet.wait()
+        await self._flights.ended()
+        waits = self._flights.waits
         try:
-            await self._move(self._last_event(problem), ends=True, snapshot=self._snapshot, awaiting=self._waits)
+            await self._move(self._last_event(problem), ends=True, snapshot=self._snapshot, awaiting=waits)
         except Conflict as late:
             log.warning("run %s could not be ended here: %s", self.code, late)
 
-    @property
-    def _waits(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(parked.request_id for parked in self._parked))
-
     def _last_event(self, problem: BaseException | None) -> Callable[[int], RunEvent]:
         def event(fence: int) -> RunEvent:
-            if self._parked:
-                return Park(fence, self._waits)
+            if self._flights.parked:
+                return Park(fence, self._flights.waits)
             if problem is None:
                 return Finished(fence, restore(canonical(redacted(self._office.vault, self.outcome))))
             if isinstance(problem, Exception):
