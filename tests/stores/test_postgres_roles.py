@@ -2,18 +2,14 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
-from assent.core.action import Effect, Reach
-from assent.core.advance import advance, opened
 from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.decision import (
@@ -37,85 +33,15 @@ from assent.core.decision import (
     Seen,
 )
 from assent.core.grant import use
-from assent.core.request import Ask, Executor, Kind, Question, Request, State
-from assent.core.run import RunState, Scope
-from assent.core.run_life import Continue, Park, Pause, Progress, Stop, Stopped
+from assent.core.request import Executor, Kind, Question, State
 from assent.core.running import asked_again
-from assent.core.switch import Setting, Switch
-from assent.core.switching import turned
 from assent.core.verdict import AtEnd, GateKind, Ladder, Rung
 from assent.errors import NotAllowed
 from assent.ports import View
 from assent.stores.postgres import PostgresStore
 from assent.testing.store_contract_log import policy_entry
-from assent.testing.store_contract_runs import a_run, begins, enters, moves
-from assent.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, moved, pending
-
-LEASE = timedelta(minutes=1)
-
-
-def login(url: str, name: str, role: str) -> str:
-    """The address of the same database for a new login that is a member of `role`."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN IN ROLE {role}")
-        connection.execute(f"GRANT CONNECT ON DATABASE {urlsplit(url).path[1:]} TO {name}")
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
-
-
-@pytest.fixture
-async def owner(postgres_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(postgres_database)
-    await store.open()
-    await store.create_roles()
-    await store.create_roles()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def agent(owner: PostgresStore, postgres_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(login(postgres_database, f"a_{secrets.token_hex(4)}", "assent_agent"))
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def reviewer(owner: PostgresStore, postgres_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(login(postgres_database, f"r_{secrets.token_hex(4)}", "assent_reviewer"))
-    yield store
-    await store.close()
-
-
-def ask_for(number: int, gate: GateKind = GateKind.HARD, *, ladder: Ladder | None = None, **more: Any) -> Ask:
-    shown = candidate(gate=gate)
-    verdict = replace(shown.verdict, ladder=ladder or Ladder(), review_after=True)
-    reversible = Effect(reversible=True, reach=Reach.LOCAL)
-    shown = replace(shown, verdict=verdict, assessment=replace(shown.assessment, effect=reversible))
-    return asked(number, shown=shown, can_undo=True, idempotent=True, **more)
-
-
-async def propose(store: PostgresStore, ask: Ask) -> Request:
-    def step(view: View) -> Change:
-        return opened(replace(ask, created_at=view.now), view.now, worker="w", lease=LEASE)
-
-    change = await store.transact(WORKSPACE, None, step)
-    assert change is not None
-    assert change.request is not None
-    return change.request
-
-
-async def happen(store: PostgresStore, request: Request, event: Any, *, later: timedelta = timedelta()) -> Request:
-    """`event` happened to the request, seen from `store`; `later` moves the clock the step is shown."""
-
-    def step(view: View) -> Change | None:
-        assert view.request is not None
-        return advance(view.request, event, view.now + later)
-
-    change = await store.transact(WORKSPACE, request.id, step)
-    assert change is not None
-    assert change.request is not None
-    return change.request
+from assent.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, pending
+from tests.stores.logins import LEASE, ask_for, happen, login, propose
 
 
 async def test_an_agent_can_do_everything_a_gate_does(agent: PostgresStore, reviewer: PostgresStore) -> None:
@@ -376,35 +302,6 @@ async def test_a_login_without_rights_is_told_so(owner: PostgresStore, postgres_
     await store.close()
 
 
-async def test_an_agent_works_on_a_run_and_does_not_go_on_with_what_was_paused(
-    agent: PostgresStore, owner: PostgresStore
-) -> None:
-    run = a_run(1, host="loop")
-    await agent.transact(WORKSPACE, None, begins(run))
-    await agent.transact(WORKSPACE, None, inserted(pending(asked(5))))
-    wait = (asked(5).id,)
-    await agent.transact(WORKSPACE, None, moves(lambda now: Park(now.fence, wait), "{}"), run=run.id, awaiting=wait)
-    # Whoever decides needs no right of its own to wake it.
-    await owner.transact(WORKSPACE, asked(5).id, moved(state=State.DENIED))
-    assert [each.id for each in await agent.resumable(WORKSPACE, ["loop"])] == [run.id]
-    await agent.transact(WORKSPACE, None, enters("w2"), run=run.id)
-    await owner.transact(WORKSPACE, None, moves(lambda _: Pause("ann")), run=run.id)
-    with pytest.raises(NotAllowed):
-        await agent.transact(WORKSPACE, None, moves(lambda _: Continue("ann")), run=run.id)
-
-    def silently(view: View) -> Change:
-        assert view.run is not None
-        return Change(run=replace(view.run, state=RunState.RUNNING, version=view.run.version + 1))
-
-    with pytest.raises(NotAllowed):
-        await agent.transact(WORKSPACE, None, silently, run=run.id)
-    await owner.transact(WORKSPACE, None, moves(lambda _: Continue("ann")), run=run.id)
-    await agent.transact(WORKSPACE, None, moves(lambda _: Stop("a person")), run=run.id)
-    await agent.transact(WORKSPACE, None, moves(lambda now: Stopped(now.fence)), run=run.id)
-    with pytest.raises(NotAllowed):
-        await agent.transact(WORKSPACE, None, silently, run=run.id)
-
-
 def _told(view: View, *names: str) -> Change:
     assert view.request is not None
     return Change(replace(view.request, told=(*view.request.told, *names), version=view.request.version + 1))
@@ -495,49 +392,3 @@ async def test_what_changed_since_is_noted_and_nothing_else(agent: PostgresStore
             await agent.transact(WORKSPACE, request.id, lambda _, c=change: Change(c))  # type: ignore[misc]
     await agent.transact(WORKSPACE, request.id, lambda _: Change(noted))
     assert await reviewer.request(WORKSPACE, request.id) == noted
-
-
-async def test_an_agent_does_not_say_what_a_run_is_or_may_do(
-    agent: PostgresStore, owner: PostgresStore, postgres_database: str
-) -> None:
-    run = a_run(1, scope=Scope(limits={"files": Decimal(20)}))
-    await agent.transact(WORKSPACE, None, begins(run))
-
-    def wider(view: View) -> Change:
-        assert view.run is not None
-        scope = Scope(limits={"files": Decimal(2000)})
-        return Change(run=replace(view.run, scope=scope, version=view.run.version + 1))
-
-    with pytest.raises(NotAllowed):
-        await agent.transact(WORKSPACE, None, wider, run=run.id)
-    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assent_agent")
-    forged = (
-        """body = jsonb_set(body::jsonb, '{state}', '"finished"')::text""",
-        """body = (body::jsonb - 'scope')::text""",
-        """state = 'parked'""",
-    )
-    with psycopg.connect(url, autocommit=True) as connection:
-        for change in forged:
-            with pytest.raises(psycopg.Error) as caught:
-                connection.execute(f"UPDATE runs SET version = version + 1, {change}")
-            assert caught.value.sqlstate == "42501", change
-    before = await owner.run(WORKSPACE, run.id)
-    assert before is not None
-    assert (before.state, before.scope) == (RunState.RUNNING, run.scope)
-    await agent.transact(WORKSPACE, None, moves(lambda now: Progress(now.fence, steps=1)), run=run.id)
-    await owner.transact(WORKSPACE, None, wider, run=run.id)
-
-
-async def test_an_agent_turns_no_switch_and_is_held_by_one(agent: PostgresStore, reviewer: PostgresStore) -> None:
-    switch = Switch(WORKSPACE, "cleanup", Setting.GO, "", await agent.now())
-    with pytest.raises(NotAllowed):
-        await agent.transact(WORKSPACE, None, lambda view: turned(switch, Setting.PAUSE, "agent", "", view.now))
-    await reviewer.transact(WORKSPACE, None, lambda view: turned(switch, Setting.PAUSE, "bob", "", view.now))
-    seen: list[Any] = []
-
-    def step(view: View) -> Change | None:
-        seen[:] = view.switches
-        return None if view.switches else inserted(pending(asked(1)))(view)
-
-    assert await agent.transact(WORKSPACE, None, step, agent="cleanup") is None
-    assert [each.setting for each in seen] == [Setting.PAUSE]
