@@ -328,6 +328,8 @@ async def test_a_policy_file_to_begin_with_is_not_applied_over_what_another_proc
 
     async def not_there_yet(self: Store, workspace: str) -> StoredPolicy | None:
         found = await read(cast("Any", self), workspace)
+        if self in (store, house.gate.store):
+            return found
         looked.append(workspace)
         return None if len(looked) == 1 else found
 
