@@ -101,6 +101,6 @@ def _told(value: Json) -> str:
         case list():
             return shortened(", ".join(_told(item) for item in value) or "none", _LONGEST)
         case Mapping():
-            return shortened(", ".join(f"{key} {_told(item)}" for key, item in value.items()), _LONGEST)
+            return shortened(", ".join(f"{key} {_told(item)}" for key, item in value.items()) or "nothing", _LONGEST)
         case _:
             return shortened(str(value), _LONGEST)
