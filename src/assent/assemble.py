@@ -22,7 +22,7 @@ from assent.engine.oversight import Oversight
 from assent.engine.policies import apply_policy
 from assent.engine.portal import Portal
 from assent.engine.rules import Rules
-from assent.errors import NotAllowed, SettingsError
+from assent.errors import NotAllowed, SettingsError, StaleRequest
 from assent.keys import KeyRing
 from assent.ports import Store
 from assent.settings import Settings, load
@@ -99,8 +99,11 @@ async def _begin(gate: Gate, settings: Settings) -> None:
         text = read_policy(settings.policy)
         active = await store.policy(settings.workspace)
         if active is None:
-            await apply_policy(store, settings.workspace, text, Principal(os_user()), settings.policy)
-        elif active.text != text:
+            try:
+                await apply_policy(store, settings.workspace, text, Principal(os_user()), settings.policy, based_on=0)
+            except StaleRequest:
+                active = await store.policy(settings.workspace)  # another process was faster; what it applied holds
+        if active is not None and active.text != text:
             warnings.warn(
                 f"{settings.policy} differs from the active policy (version {active.version}), which holds; "
                 f"`assent policy apply {settings.policy}` makes it the active one",

@@ -10,6 +10,7 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.credential import Credential, CredentialKind
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.core.switch import Switch
@@ -252,9 +253,27 @@ class Store(Protocol):
         ...
 
     async def apply_policy(
-        self, workspace: str, text: str, by: str, entry: Callable[[int, datetime], Entry]
+        self,
+        workspace: str,
+        text: str,
+        by: str,
+        entry: Callable[[int, datetime], Entry],
+        proposal: PolicyProposal | None = None,
     ) -> StoredPolicy:
-        """A new active version, committed with its entry."""
+        """A new active version, committed with its entry, and with the end of the `proposal` that it fulfils.
+
+        `entry` is called inside the transaction with the number of the new version: what it raises, such as that
+        another version is active than was thought, ends it and nothing is changed. Raises `StaleRequest` where the
+        proposal no longer waits.
+        """
+        ...
+
+    async def proposal(self, workspace: str, code: str) -> PolicyProposal | None:
+        """The proposed change of the policy with this code, whether it still waits or not."""
+        ...
+
+    async def proposals(self, workspace: str, limit: int = 50) -> tuple[PolicyProposal, ...]:
+        """Those that wait for a second person, newest first."""
         ...
 
     async def policies(self, workspace: str, limit: int = 20) -> tuple[StoredPolicy, ...]:

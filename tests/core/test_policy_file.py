@@ -61,6 +61,7 @@ reviewers: role:manager
 ladder: [{after: 10m, remind: true}]
 at_end: stay
 self_review: allow
+second_person: true
 retention: 2d
 organisation: {domains: [Example.com]}
 people:
@@ -108,10 +109,11 @@ rules:
     assert loaded.reviewers == ("role:manager",)
     assert loaded.ladder == Ladder((Rung(minutes(10), remind=True),), 0, minutes(120), AtEnd.STAY)
     assert (loaded.self_review, loaded.retention, loaded.domains) == (True, timedelta(days=2), ("example.com",))
+    assert loaded.second_person
     assert [person.name for person in loaded.people] == ["alice", "bob"]
     assert loaded.agents == (AgentEntry("payer", "bob", trusted=False), AgentEntry("other"))
     assert loaded.declared[0].declaration == Declaration(True, Reach.SERVICE, False, False, Risk.RISKY)
-    assert (first.agents, first.when, first.line) == (("payer",), "facts.count > 3", 23)
+    assert (first.agents, first.when, first.line) == (("payer",), "facts.count > 3", 24)
     assert first.quorum == Quorum(2, ("manager",))
     assert first.ladder is not None
     assert (len(first.ladder.rungs), first.ladder.loops, first.ladder.limit) == (3, 1, None)
@@ -170,6 +172,10 @@ def test_a_ladder_longer_than_the_time_limit_extends_it() -> None:
         ("limits: {time: 99999w}", 1, "a duration such as 90s"),
         ("limits: {time: 5}", 1, "a duration such as 90s"),
         ("self_review: maybe", 1, "self_review must be allow or deny"),
+        ("second_person: both", 1, 'second_person is "both"'),
+        ("mode: enforce\nsecond_person: true", 2, "there is no people: section to tell two people apart; name them"),
+        ("second_person: true\npeople: {ann: }", 1, "only ann may; give somebody else the role operator too"),
+        ("second_person: true\npeople: {ann: {roles: [operator]}, bob: }", 1, "needs two people who may change"),
         ("retention: forever", 1, "a duration such as 90s"),
         ("organisation: {domains: [a@b.c]}", 1, "is not a domain"),
         ("people: {}", 1, "people is empty"),

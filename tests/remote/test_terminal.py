@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 import assent
+from assent.core.authority import Principal
 from assent.core.briefing import brief
+from assent.engine.identity import Identities
+from assent.engine.policies import apply_policy
 
 ASSENT = [sys.executable, "-m", "assent"]
 SECONDS = 60
@@ -112,6 +115,36 @@ async def test_every_command_reads_and_decides_through_the_server(
     assert "on the server's machine" in await terminal.run("backup", "copy.db", code=1)
     await terminal.run("logout", url)
     assert "nobody is logged in" in await terminal.run("pending", code=4)
+
+
+async def test_two_people_elsewhere_change_the_policy_together(
+    gate: assent.Gate, server: tuple[str, str], database: str, tmp_path: Path
+) -> None:
+    url, _ = server
+    text = "second_person: true\npeople: {ada: {roles: [operator]}, bob: {roles: [operator]}}\n"
+    await apply_policy(gate.store, "default", text, Principal("root"))
+    people = {}
+    for name in ("ada", "bob"):
+        (tmp_path / name).mkdir()
+        people[name] = Terminal(tmp_path / name, url)
+        link = await Identities(gate.store, "default").link(Principal("ada"), name)
+        assert f"you are {name}" in await people[name].run("login", url, link)
+    ada, bob = people.values()
+    (tmp_path / "ada" / "elsewhere" / "new.yaml").write_text(f"{text}mode: observe\n")
+    waits = await ada.read("policy", "apply", "new.yaml")
+    code = waits["proposal"]["code"]
+    assert not waits["applied"]
+    assert "NOTHING IS CHANGED YET" in await ada.run("policy", "apply", "new.yaml")
+    assert "ada proposed this" in await ada.run("policy", "confirm", code, "--yes", code=4)
+    assert "mode: not said -> observe" in await bob.run("policy", "proposals")
+    assert "not what you saw" in await bob.run("policy", "confirm", code, "--yes", "--digest", "0", code=3)
+    assert "proposed by ada, confirmed by bob" in await bob.run("policy", "confirm", code[:6], "--yes")
+    assert (await ada.read("policy", "show"))["version"] == 2
+    assert "applied by bob" in await bob.run("policy", "reject", code, code=3)
+    (tmp_path / "ada" / "elsewhere" / "new.yaml").write_text(f"{text}# later\n")
+    code = (await ada.read("policy", "apply", "new.yaml"))["proposal"]["code"]
+    assert (await bob.read("policy", "reject", code, "--reason", "no"))["proposal"]["reason"] == "no"
+    assert "no change of the policy waits" in await ada.run("policy", "proposals")
 
 
 async def test_somebody_logs_in_with_a_password(server: tuple[str, str], database: str, tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
 A new operation without a row here fails a test.
 """
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import pytest
 from uuid_utils.compat import uuid7
 
 from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.run import Run, RunState
+from assent.engine.policies import propose_policy
 from assent.server.visitors import csrf_for
-from tests.server.reception import KINDS, Reception
+from tests.server.reception import KINDS, POLICY, Reception, reception
 
 PEOPLE = {
     "none": 401, "agent": 403, "other agent": 403, "other team": 200, "reviewer": 200, "operator": 200,
@@ -62,6 +65,11 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/policy/check"): PEOPLE,
     ("POST", "/api/v1/policy/explain"): PEOPLE,
     ("POST", "/api/v1/policy"): OPERATORS,
+    ("GET", "/api/v1/policy/proposals"): OPERATORS,
+    ("GET", "/api/v1/policy/proposals/{code}"): OPERATORS,
+    # Somebody else proposed it; that the proposer cannot confirm it is looked at below.
+    ("POST", "/api/v1/policy/proposals/{code}/confirm"): OPERATORS,
+    ("POST", "/api/v1/policy/proposals/{code}/reject"): OPERATORS,
     ("GET", "/api/v1/people"): PEOPLE,
     ("GET", "/api/v1/me"): KNOWN,
     ("GET", "/api/v1/tokens"): OPERATORS,
@@ -100,6 +108,12 @@ FOR_AGENTS: frozenset[tuple[str, str]] = frozenset({("GET", "/api/v1/events"), (
 """What an agent's token is for. Everything else that an agent can reach is open to everybody."""
 
 
+@pytest.fixture
+async def desk(database: str) -> AsyncIterator[Reception]:
+    async with reception(database, POLICY.replace("  cem:", "  dan: {roles: [operator]}\n  cem:")) as made:
+        yield made
+
+
 class Scene:
     """Something for every call to be about, made anew for each, so that nobody before has spoiled it."""
 
@@ -113,6 +127,8 @@ class Scene:
         last = path.rpartition("/")[2]
         if "{request_id}" in path or last == "decisions":
             return await self._about_request(path, last, number)
+        if "proposals/{code}" in path:
+            return await self._about_proposal(path, last, number)
         if "{code}" in path:
             return await self._about_run(path, last, number)
         if "{grant_id}" in path:
@@ -163,6 +179,13 @@ class Scene:
         if last == "go":
             await self.desk.post(f"/runs/{run}/pause")
         return path.replace("{code}", run), None
+
+    async def _about_proposal(self, path: str, last: str, number: int) -> tuple[str, Any]:
+        store = self.desk.premises.store
+        text = f"{(await self.desk.get('/policy', 'operator'))['text']}# {number}\n"
+        waits = await propose_policy(store, "default", text, Principal("dan"))
+        body = {"confirm": {"digest": waits.digest}, "reject": {"reason": "no"}}.get(last)
+        return path.replace("{code}", waits.code), body
 
     async def _grant(self) -> str:
         made = await self.desk.post("/grants", {"actions": ["x_*"], "life": "1h"}, "operator", 201)
@@ -260,6 +283,13 @@ async def test_an_agent_gets_no_answer_of_success_from_what_is_for_people(desk: 
             ):
                 got = await desk.client.request(method, where, json=body, headers=headers)
                 assert got.status_code in (401, 403), f"{method} {where} with {sorted(headers)}: {got.status_code}"
+
+
+async def test_who_proposed_a_change_of_the_policy_does_not_confirm_it(desk: Reception) -> None:
+    where, body = await Scene(desk).call("POST", "/api/v1/policy/proposals/{code}/confirm")
+    desk.secrets["proposer"] = await desk.identities.begin_session("dan", "password")
+    assert (await sent(desk, "proposer", "POST", where, body)).status_code == 403
+    assert (await sent(desk, "operator", "POST", where, body)).status_code == 200
 
 
 async def test_of_many_only_those_are_decided_that_the_person_may_decide(desk: Reception) -> None:

@@ -40,6 +40,7 @@ from assent.errors import NotAllowed
 from assent.ports import View
 from assent.stores.postgres import PostgresStore
 from assent.testing.store_contract_log import policy_entry
+from assent.testing.store_contract_proposals import WANTED, turn_down, wait
 from assent.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, pending
 from tests.stores.logins import LEASE, ask_for, happen, login, propose
 
@@ -220,7 +221,7 @@ async def test_an_agent_writes_no_policy_and_no_entry_of_a_decision(
     await reviewer.apply_policy(WORKSPACE, "text", "alice", policy_entry)
     now = await agent.now()
     kinds = (
-        "request.decided", "request.voted", "request.amended", "policy.applied", "grant.made", "grant.revoked",
+        "request.decided", "request.voted", "request.amended", "policy.applied", "policy.proposed", "policy.rejected", "grant.made", "grant.revoked",
         "review.accepted",
     )  # fmt: skip
     for kind in kinds:
@@ -233,6 +234,30 @@ def _entry(kind: str, now: Any) -> Change:
     return Change(entries=(Entry(kind, now, WORKSPACE, "subject", "bob", {"word": "approve"}),))
 
 
+async def test_an_agent_proposes_no_policy_and_ends_none(agent: PostgresStore, reviewer: PostgresStore) -> None:
+    await wait(reviewer)
+    for attempt in (
+        wait(agent, replace(WANTED, code="another")),
+        turn_down(agent),
+        agent.apply_policy(WORKSPACE, WANTED.text, "bob", policy_entry, WANTED),
+        agent.proposals(WORKSPACE),
+    ):
+        with pytest.raises(NotAllowed):
+            await attempt
+    assert await reviewer.proposals(WORKSPACE) == (WANTED,)
+    await turn_down(reviewer)
+    await wait(reviewer, replace(WANTED, code="another"))
+    await reviewer.apply_policy(WORKSPACE, WANTED.text, "bob", policy_entry, replace(WANTED, code="another"))
+    assert await reviewer.proposals(WORKSPACE) == ()
+
+
+async def test_nobody_makes_a_proposed_policy_wait_again(reviewer: PostgresStore, postgres_database: str) -> None:
+    await wait(reviewer)
+    await turn_down(reviewer)
+    with psycopg.connect(postgres_database, autocommit=True) as owner, pytest.raises(psycopg.Error, match="only ends"):
+        owner.execute("UPDATE proposals SET state = 'waiting'")
+
+
 STATEMENTS = (
     "UPDATE entries SET text = ''",
     "UPDATE entries SET idx = 5",
@@ -243,6 +268,9 @@ STATEMENTS = (
     "DELETE FROM policies",
     "UPDATE policies SET text = ''",
     "INSERT INTO policies VALUES ('main', 9, '', '', now())",
+    "INSERT INTO proposals (workspace, code, state, body) VALUES ('main', 'x', 'waiting', '')",
+    "UPDATE proposals SET state = 'applied'",
+    "DELETE FROM proposals",
     "UPDATE grants SET used = 0",
     "DELETE FROM grants",
     "UPDATE requests SET state = 'approved'",

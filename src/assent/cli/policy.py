@@ -1,4 +1,4 @@
-"""The policy from a terminal: check, apply, show, explain, history."""
+"""The policy from a terminal: check, apply, show, explain, history. What waits for somebody is in `proposing`."""
 
 import sys
 from datetime import UTC, datetime
@@ -8,14 +8,16 @@ import typer
 import yaml
 
 from assent.assemble import Desk, read_policy, store_for
-from assent.cli import judging
+from assent.cli import judging, proposing
 from assent.cli.plain import print_json
+from assent.cli.policy_words import summary, tell_changes
 from assent.cli.print import banner, console, inert, listing, say, warn
 from assent.cli.session import AsJson, at_desk, operator, settings_of
 from assent.cli.typed_json import mapping
 from assent.core.action import Json, Reach, Risk
-from assent.core.policy import Mode, Policy, builtin_policy
+from assent.core.policy import Policy, builtin_policy
 from assent.core.policy_file import load_policy, to_document
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.text import span, visible
 from assent.engine.describing import declaration
 from assent.engine.gate import os_user
@@ -28,6 +30,9 @@ from assent.telling.explaining import Call, explained
 app = typer.Typer(rich_markup_mode="rich")
 group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Check, apply, show and explain the policy.")
 app.add_typer(group, name="policy")
+
+for command in (proposing.proposals, proposing.confirm, proposing.reject):
+    group.command()(command)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file (YAML or JSON).", show_default=False)]
 
@@ -45,7 +50,7 @@ def check(file: File, as_json: AsJson = False) -> None:
         )
     for warning in policy.warnings:
         warn(warning)
-    return say(f"{file}: fine; {_summary(policy)}")
+    return say(f"{file}: fine; {summary(policy)}")
 
 
 @group.command()
@@ -55,7 +60,7 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a file the active policy, after saying what that changes.
+    """Make a file the active policy, after saying what that changes. Where it says so, a second person confirms it.
 
     Example: assent policy apply assent.yaml
     """
@@ -70,15 +75,22 @@ def apply(
         found = changes(to_document(old), to_document(new))
         warnings = (*new.warnings, *lockout(new, os_user()))
         if not as_json:
-            _tell_changes(old, new, found, warnings)
+            tell_changes(old, new, found, warnings)
         version = active.version if active else 0
+        made = None
         if not is_same and not dry_run:
-            version = (await desk.rules.apply(person, text, file)).version
+            # What was shown is what is changed, or nothing: another version in between is said instead.
+            made = await desk.rules.apply(person, text, file, based_on=old.version)
+        waits = made if isinstance(made, PolicyProposal) else None
+        version = made.version if isinstance(made, StoredPolicy) else version
         if as_json:
             return print_json({
-                "version": version, "applied": not is_same and not dry_run, "mode": str(new.mode),
+                "version": version, "applied": isinstance(made, StoredPolicy), "mode": str(new.mode),
                 "changes": list(found), "warnings": list(warnings),
+                "proposal": proposing.waiting_document(waits) if waits else None,
             })  # fmt: skip
+        if waits:
+            return proposing.tell_waiting(waits)
         if is_same:
             return say(f"version {version} is this text already; nothing was changed")
         return say("nothing was changed (--dry-run)" if dry_run else f"version {version} is active now")
@@ -189,23 +201,6 @@ def history(
         return listing(("VERSION", "APPLIED", "BY", "WHAT CHANGED"), rows, flexible=3, narrow=(2,))
 
     at_desk(ctx, work)
-
-
-def _tell_changes(old: Policy, new: Policy, found: tuple[str, ...], warnings: tuple[str, ...]) -> None:
-    say(f"{'the built-in policy' if not old.version else f'version {old.version}'} -> {_summary(new)}")
-    for sentence in found or ("nothing that matters changes",):
-        say(f"  {sentence}")
-    for warning in warnings:
-        warn(warning)
-    if new.mode is Mode.OBSERVE:
-        banner(new)
-
-
-def _summary(policy: Policy) -> str:
-    rules = "1 rule" if len(policy.rules) == 1 else f"{len(policy.rules)} rules"
-    people = f", {len(policy.people)} people" if policy.people else ", no people: whoever sits here decides"
-    mode = "" if policy.mode is Mode.ENFORCE else ", OBSERVE MODE: nothing is held"
-    return f"{rules}, {policy.autonomy}{people}{mode}"
 
 
 def _effective(policy: Policy) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from assent.core.audit import Entry
 from assent.core.copies import replace
 from assent.core.credential import Credential
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.request import Request
 from assent.core.run import Run
 from assent.core.switch import Switch
@@ -28,6 +29,8 @@ class Change:
     """The parked state of the run, as JSON; `None` leaves what is there."""
     switch: Switch | None = None
     credentials: tuple[Credential, ...] = ()
+    proposal: PolicyProposal | None = None
+    """Inserted while it waits; otherwise ended, which only one that waits can be."""
 
     def also(self, *entries: Entry) -> "Change":
         """This change with more entries."""

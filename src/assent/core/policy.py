@@ -187,6 +187,8 @@ class Policy:
     declared: tuple[Declared, ...] = ()
     self_review: bool | None = None
     """Whether an agent's owner, or who asked for the run, may decide; `None`: only if nobody else is known."""
+    second_person: bool = False
+    """Whether a change of the policy waits until another person confirms it."""
     retention: timedelta | None = None
     version: int = 0
     warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from assent.core.action import Risk
-from assent.core.authority import eligible, quorum_met
+from assent.core.authority import OPERATOR, Principal, eligible, may_change, quorum_met
 from assent.core.catalogue import CATALOGUE, find_entry
 from assent.core.condition import compile_condition
 from assent.core.facts import DEFAULTS
@@ -25,6 +25,7 @@ def check_policy(policy: Policy, lines: Lines, complaints: Complaints) -> None:
     _check_ladder(policy, policy.ladder, lines.get(("", "ladder"), 1), complaints)
     _check_rotas(policy, lines.get(("", "rotas"), 1), complaints)
     _check_agents(policy, lines.get(("", "agents"), 1), complaints)
+    _check_second_person(policy, lines.get(("", "second_person"), 1), complaints)
     for rule in policy.rules:
         complaints.rule = rule.name
         where = {
@@ -69,6 +70,18 @@ def _check_agents(policy: Policy, line: int, complaints: Complaints) -> None:
         if entry.owner and names and entry.owner not in names:
             remedy = did_you_mean(entry.owner, sorted(names))
             complaints.add(line, f"agent {quoted(entry.name)} has the unknown owner {quoted(entry.owner)}; {remedy}")
+
+
+def _check_second_person(policy: Policy, line: int, complaints: Complaints) -> None:
+    """Where two have to agree there are two: else nobody could ever change the policy again."""
+    if not policy.second_person:
+        return
+    able = [each.name for each in policy.people if may_change(policy, Principal(each.name)) is None]
+    if len(able) < 2:
+        who = f"only {able[0]} may" if able else "there is no people: section to tell two people apart"
+        remedy = f"give somebody else the role {OPERATOR} too" if able else "name them"
+        text = f"second_person needs two people who may change the policy, and {who}; {remedy}, or leave it out"
+        complaints.add(line, text)
 
 
 def _check_rotas(policy: Policy, line: int, complaints: Complaints) -> None:

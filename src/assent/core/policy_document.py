@@ -22,6 +22,7 @@ def to_document(policy: Policy) -> dict[str, Json]:
         ladder=[_rung(rung) for rung in policy.ladder.rungs],
         at_end=policy.ladder.at_end.value if policy.ladder.at_end is not AtEnd.DENY else None,
         self_review=None if policy.self_review is None else "allow" if policy.self_review else "deny",
+        second_person=policy.second_person or None,
         retention=duration_text(policy.retention) if policy.retention else None,
         organisation={"domains": list(policy.domains)} if policy.domains else None,
         people={person.name: _person(person) for person in policy.people},

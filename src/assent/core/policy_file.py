@@ -36,7 +36,7 @@ __all__ = ["KEYS", "load_policy", "to_document"]
 KEYS: dict[str, tuple[str, ...]] = {
     "policy": (
         *("version", "mode", "autonomy", "defaults", "floor", "limits", "reviewers", "ladder", "at_end"),
-        *("self_review", "retention", "organisation", "people", "rotas", "agents", "actions", "rules"),
+        *("self_review", "second_person", "retention", "organisation", "people", "rotas", "agents", "actions", "rules"),
     ),
     "levels": ("safe", "risky", "dangerous", "critical"),
     "limits": (
@@ -94,6 +94,7 @@ def _policy(reader: Reader, root: Node, lines: Lines) -> Policy:
         reviewers=reader.texts(table["reviewers"], "reviewers") if "reviewers" in table else (),
         mode=(reader.choice(table["mode"], "mode", Mode) if "mode" in table else None) or Mode.ENFORCE,
         self_review=_self_review(reader, table.get("self_review")),
+        second_person=_second_person(reader, table.get("second_person")),
         retention=reader.duration(table["retention"], "retention") if "retention" in table else None,
         domains=_domains(reader, table.get("organisation")),
         people=_people(reader, table.get("people")),
@@ -179,6 +180,10 @@ def _self_review(reader: Reader, node: Node | None) -> bool | None:
     if node.value not in ("allow", "deny"):
         reader.complaints.add(node.line, "self_review must be allow or deny; deny is the careful one")
     return bool(node.value == "allow")
+
+
+def _second_person(reader: Reader, node: Node | None) -> bool:
+    return node is not None and bool(reader.flag(node, "second_person"))
 
 
 def _domains(reader: Reader, node: Node | None) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ What may be decided, and by whom, is judged there; what is worked out here is on
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from typing import Any, NoReturn, cast
+from urllib.parse import quote
 
 from assent.core.action import Json
 from assent.core.authority import Principal
 from assent.core.decision import Finding, Opinion
 from assent.core.grant import Grant, Terms
+from assent.core.policy_proposal import PolicyProposal, ProposalState
 from assent.core.request import Request
 from assent.core.run import Run
 from assent.core.switch import EVERYTHING, Setting, Switch
@@ -229,12 +231,42 @@ class RemoteRules(Rules):
         super().__init__(store, workspace)
         self._line = line
 
-    async def apply(self, by: Principal, text: str, file: str = "assent.yaml") -> StoredPolicy:
-        await self._line.post("/api/v1/policy", {"text": text, "file": file.rsplit("/", 1)[-1]})
+    async def apply(
+        self, by: Principal, text: str, file: str = "assent.yaml", *, based_on: int | None = None
+    ) -> StoredPolicy | PolicyProposal:
+        body = {"text": text, "file": file.rsplit("/", 1)[-1], "based_on": based_on}
+        made = await self._line.post("/api/v1/policy", body)
+        return self._proposal(made["proposal"]) if "proposal" in made else await self._active()
+
+    async def proposals(self) -> tuple[PolicyProposal, ...]:
+        found = await self._line.get("/api/v1/policy/proposals")
+        return tuple(self._proposal(each) for each in found["proposals"])
+
+    async def proposal(self, code: str) -> PolicyProposal:
+        found = await self._line.get(f"/api/v1/policy/proposals/{quote(code.strip(), safe='')}")
+        return self._proposal(found["proposal"])
+
+    async def confirm(self, by: Principal, proposal: PolicyProposal, seen: str) -> StoredPolicy:
+        await self._line.post(f"/api/v1/policy/proposals/{proposal.code}/confirm", {"digest": seen})
+        return await self._active()
+
+    async def reject(self, by: Principal, proposal: PolicyProposal, reason: str = "") -> PolicyProposal:
+        made = await self._line.post(f"/api/v1/policy/proposals/{proposal.code}/reject", {"reason": reason})
+        return self._proposal(made["proposal"])
+
+    async def _active(self) -> StoredPolicy:
         found = await self._store.policy(self._workspace)
         if found is None:
             raise StoreError("the server has no policy although it took this one; look at its log")
         return found
+
+    def _proposal(self, told: Mapping[str, Any]) -> PolicyProposal:
+        ended = told["ended_at"]
+        return PolicyProposal(
+            self._workspace, str(told["code"]), str(told["text"]), str(told["file"]), int(told["based_on"]),
+            str(told["proposed_by"]), datetime.fromisoformat(told["proposed_at"]), ProposalState(told["state"]),
+            str(told["ended_by"]), datetime.fromisoformat(ended) if ended else None, str(told["reason"]),
+        )  # fmt: skip
 
     async def give(self, by: Principal, terms: Terms) -> Grant:
         body = {

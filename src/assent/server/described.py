@@ -39,7 +39,7 @@ TAGS = {
     "stop switch": "Pause or stop an agent, or everything, at its next gate.",
     "runs": "An agent's work as a whole, step by step.",
     "log": "What happened, who did it, and the proof that nobody changed the record.",
-    "policy": "The rules: read, check, explain, apply.",
+    "policy": "The rules: read, check, explain, apply; where they say so, by two people.",
     "people": "Who is here.",
     "tokens": "With what agents prove who they are.",
     "terminals": "For `assent` on another machine: log in, and read what is stored.",

@@ -22,6 +22,7 @@ from assent.core.canonical import restore
 from assent.core.credential import Credential
 from assent.core.decision import Candidate
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal, ProposalState
 from assent.core.request import OPEN, Ask, Executor, Option, Request, State
 from assent.core.run import Run, RunState
 from assent.core.switch import Switch
@@ -119,6 +120,7 @@ _GRANT = _Shape(Grant)
 _RUN = _Shape(Run)
 _SWITCH = _Shape(Switch)
 _CREDENTIAL = _Shape(Credential)
+_PROPOSAL = _Shape(PolicyProposal)
 _encode = msgspec.json.Encoder().encode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
@@ -380,6 +382,33 @@ def stale_credential(credential: Credential) -> StaleRequest:
     return StaleRequest(
         f"the {credential.kind} of {credential.holder} was changed by somebody else just now; look again",
         request_id="", code="", state="",
+    )  # fmt: skip
+
+
+def proposal_write(proposal: PolicyProposal) -> tuple[str, Row]:
+    """A policy that waits, or no longer does: the statement that writes it, and its row."""
+    row = {
+        "workspace": proposal.workspace,
+        "code": column(proposal.code),
+        "state": proposal.state.value,
+        "body": _written(_PROPOSAL.stand_in(proposal)),
+    }
+    return "insert_proposal" if proposal.state is ProposalState.WAITING else "end_proposal", row
+
+
+def read_proposal(text: str, key: str) -> PolicyProposal:
+    """What `proposal_write` wrote."""
+    try:
+        return PolicyProposal(*_PROPOSAL.read(text))
+    except _DAMAGE as error:
+        raise _damaged("policy that was proposed", key, error) from None
+
+
+def stale_proposal(proposal: PolicyProposal) -> StaleRequest:
+    """It does not wait any more."""
+    return StaleRequest(
+        f"the change {proposal.code} of the policy was confirmed or rejected just now; look again",
+        request_id="", code=proposal.code, state="",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What is read of runs, switches, agents and credentials, the same on every database."""
+"""What is read of runs, switches, agents, credentials and policies that wait, the same on every database."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from assent.core.credential import Credential, CredentialKind
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.run import Run
 from assent.core.switch import Switch
 from assent.ports import Pressure, RunFilter
@@ -75,6 +76,15 @@ class RunReads:
         values |= {"holder": rows.column(holder)} if holder else {}
         found = await self._look(lambda fetch: fetch(name, values))
         return tuple(rows.read_credential(text, key) for text, key in found)
+
+    async def proposal(self, workspace: str, code: str) -> PolicyProposal | None:
+        values = {"workspace": workspace, "code": rows.column(code)}
+        found = await self._look(lambda fetch: fetch("proposal", values))
+        return rows.read_proposal(*found[0]) if found else None
+
+    async def proposals(self, workspace: str, limit: int = 50) -> tuple[PolicyProposal, ...]:
+        found = await self._look(lambda fetch: fetch("proposals", {"workspace": workspace, "limit": limit}))
+        return tuple(rows.read_proposal(text, key) for text, key in found)
 
     async def spent(self, workspace: str, agent: str, since: datetime, but: str = "") -> Decimal:
         values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "but": but}

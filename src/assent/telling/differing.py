@@ -1,5 +1,6 @@
 """What a new policy changes, in words: by section, and rule by rule."""
 
+import difflib
 from collections.abc import Mapping
 
 from assent.core.action import Json
@@ -11,6 +12,8 @@ from assent.errors import NotAllowed
 
 _UNSAID = "not said"
 _LONGEST = 60
+_MOST_LINES = 2_000
+"""Of a text that is compared line by line; more would take too long."""
 
 
 def changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[str, ...]:
@@ -25,6 +28,14 @@ def changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[str, ...]
         elif before != after:
             found.append(f"{section}: {_told(before)} -> {_told(after)}")
     return (*found, *_rules(old.get("rules") or [], new.get("rules") or []))
+
+
+def line_changes(old: str, new: str) -> tuple[str, ...]:
+    """What is different between two texts, line by line and uncut, as a unified difference; nothing where too long."""
+    before, after = old.splitlines(), new.splitlines()
+    if max(len(before), len(after)) > _MOST_LINES:
+        return ()
+    return tuple(difflib.unified_diff(before, after, "active", "proposed", lineterm="", n=2))
 
 
 def lockout(new: Policy, os_user: str) -> tuple[str, ...]:
@@ -90,6 +101,6 @@ def _told(value: Json) -> str:
         case list():
             return shortened(", ".join(_told(item) for item in value) or "none", _LONGEST)
         case Mapping():
-            return shortened(", ".join(f"{key} {_told(item)}" for key, item in value.items()), _LONGEST)
+            return shortened(", ".join(f"{key} {_told(item)}" for key, item in value.items()) or "nothing", _LONGEST)
         case _:
             return shortened(str(value), _LONGEST)

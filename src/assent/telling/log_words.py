@@ -88,7 +88,8 @@ def in_words(line: Line) -> str:
     """The entry as a sentence."""
     body = line.body
     about = f"{body.get('code') or line.subject[:8]} {body.get('action', '')}".strip()
-    sentence = _SENTENCES.get(line.kind)
+    by_two = line.kind == "policy.applied" and "confirmed_by" in body
+    sentence = _SENTENCES.get("policy.confirmed" if by_two else line.kind)
     if sentence is None:
         return f"{line.kind} {about}, by {line.actor}"
     decided = _DECIDED.get(str(body.get("word")), "decided")
@@ -163,6 +164,9 @@ _SENTENCES = {
     "identity.changed": "the {what} of {holder} was changed by {actor}",
     "identity.ended": "a {what} of {holder} was ended by {actor}",
     "policy.applied": "policy version {version} applied by {actor}",
+    "policy.confirmed": "policy version {version} applied: proposed by {proposed_by}, confirmed by {actor} ({code})",
+    "policy.proposed": "a change of policy version {based_on} proposed by {actor}; a second person is needed ({code})",
+    "policy.rejected": "the change of the policy that {proposed_by} proposed was rejected by {actor} ({code})",
     "grant.given": "grant {subject} given by {actor}: {actions}",
     "grant.revoked": "grant {subject} revoked by {actor}",
     "key.rotated": "key {new} signs from now on, vouched for by {old}; by {actor}",

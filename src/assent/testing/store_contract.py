@@ -8,6 +8,7 @@ from assent.testing.store_contract_credentials import Credentials
 from assent.testing.store_contract_lists import Lists
 from assent.testing.store_contract_log import Log
 from assent.testing.store_contract_place import StorePlace
+from assent.testing.store_contract_proposals import Proposals
 from assent.testing.store_contract_requests import Requests
 from assent.testing.store_contract_runs import Runs
 from assent.testing.store_contract_switches import Switches
@@ -16,5 +17,5 @@ from assent.testing.store_contract_use import Use
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Credentials, StorePlace):
+class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Credentials, Proposals, StorePlace):
     """All of it."""

@@ -11,6 +11,7 @@ from assent.server.api import (
     operations,
     people,
     policy,
+    policy_proposals,
     proposals,
     records,
     requests,
@@ -21,7 +22,8 @@ from assent.server.api import (
 )
 
 router = APIRouter()
-_PEOPLE = (requests, bulk, afterwards, grants, switches, runs, log, policy, people, tokens, sessions, records)
+_RULES = (grants, switches, policy, policy_proposals)
+_PEOPLE = (requests, bulk, afterwards, *_RULES, runs, log, people, tokens, sessions, records)
 _AGENTS = (proposals, agent_runs)
 for part in (*_PEOPLE, *_AGENTS, operations):
     router.include_router(part.router)

@@ -9,6 +9,7 @@ from pydantic_core import CoreSchema
 
 from assent.core.action import Fact, Json, Risk
 from assent.core.briefing import Briefing
+from assent.core.policy_proposal import ProposalState
 from assent.core.request import Review, State
 from assent.core.run import RunState
 from assent.core.switch import Setting
@@ -424,6 +425,37 @@ class PolicyApplied(BaseModel):
     mode: str
     changes: list[str]
     warnings: list[str]
+
+
+class ProposalDocument(BaseModel):
+    """A change of the policy that waits, or waited, for a second person."""
+
+    code: str
+    state: ProposalState
+    proposed_by: str
+    proposed_at: datetime
+    based_on: int = Field(description="The version it was made from; while another is active it cannot be confirmed.")
+    file: str
+    digest: str = Field(description="Of the text; whoever confirms it sends the one they saw.")
+    text: str
+    changes: list[str] = Field(description="What it changes, a sentence each.")
+    warnings: list[str]
+    why_not: str = Field(description="Why you cannot confirm it; empty if you can.")
+    ended_by: str
+    ended_at: datetime | None
+    reason: str = Field(description="Why it was rejected.")
+
+
+class PolicyProposed(BaseModel):
+    """A proposed change. Nothing is changed until another person confirms it."""
+
+    proposal: ProposalDocument
+
+
+class ProposalList(BaseModel):
+    """What waits for a second person, newest first."""
+
+    proposals: list[ProposalDocument]
 
 
 class RuleConsidered(BaseModel):

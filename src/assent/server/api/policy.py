@@ -2,24 +2,34 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from assent.core.action import Declaration, Reach, Risk
 from assent.core.authority import may_change
 from assent.core.policy import Policy, builtin_policy
 from assent.core.policy_file import load_policy, to_document
+from assent.core.policy_proposal import PolicyProposal
 from assent.engine.judgement import Judgement
 from assent.engine.policies import apply_policy
-from assent.errors import NotFound, PolicyError
+from assent.errors import NotFound, PolicyError, StaleRequest
 from assent.ports import StoredPolicy
-from assent.server.api.answers import Explained, PolicyApplied, PolicyChecked, PolicyHistory, PolicyShown, told
+from assent.server.api.answers import (
+    Explained,
+    PolicyApplied,
+    PolicyChecked,
+    PolicyHistory,
+    PolicyProposed,
+    PolicyShown,
+    told,
+)
 from assent.server.api.asking import Body
 from assent.server.problems import Problem
 from assent.server.visitors import Operator, Person, Visitor
 from assent.telling.differing import changes
 from assent.telling.explaining import Call, explained, explanation_document
 from assent.telling.plain import plain_json
+from assent.telling.waiting_policies import proposal_document, waiting_policy
 
 router = APIRouter(prefix="/api/v1", tags=["policy"])
 
@@ -134,31 +144,60 @@ async def explain(visitor: Person, asked: Asked) -> dict[str, Any]:
     return made
 
 
-@router.post("/policy", summary="Make it the active one", **told(PolicyApplied, "What is active now."))
-async def apply(visitor: Operator, given: Applied) -> dict[str, Any]:
+@router.post(
+    "/policy",
+    summary="Make it the active one",
+    response_model=None,
+    responses={
+        200: {"model": PolicyApplied, "description": "What is active now."},
+        202: {"model": PolicyProposed, "description": "It waits for a second person; nothing is changed yet."},
+    },
+)
+async def apply(visitor: Operator, given: Applied, response: Response) -> dict[str, Any]:
     """The text holds from now on, as a new version, with who applied it on record. For operators.
 
     With `based_on`, somebody else's version in between is a 412. A text by which you could not change the policy
-    again is refused (409) unless you say `lock_me_out`.
+    again is refused (409) unless you say `lock_me_out`. Where the active policy says `second_person`, nothing is
+    changed: the answer is a 202 with the proposal, which another operator confirms.
     """
     room, store = visitor.room, visitor.room.desk.store
     new = load_policy(given.text, _FILE)
     active = await store.policy(room.name)
     version = active.version if active is not None else 0
-    if given.based_on is not None and given.based_on != version:
-        raise Problem(412, f"version {version} is active by now; look at what it changed, then apply yours again")
+    _check_based_on(given, version)
     reason = may_change(new, visitor.principal)
     if reason is not None and not given.lock_me_out:
         raise Problem(409, f'you could not change it back: {reason}; add "lock_me_out": true if that is meant')
     is_same = active is not None and active.text == given.text
     found = changes(to_document(room.desk.judgement.policy), to_document(new))
     if not is_same:
-        version = (await apply_policy(store, room.name, given.text, visitor.principal, given.file)).version
+        try:
+            made = await apply_policy(
+                store, room.name, given.text, visitor.principal, given.file, based_on=given.based_on
+            )
+        except StaleRequest as problem:  # somebody was faster since it was looked at above
+            raise Problem(412, str(problem)) from None
         await room.desk.judgement.refresh()
+        if isinstance(made, PolicyProposal):
+            response.status_code = 202
+            return {"proposal": proposal_told(visitor, made)}
+        version = made.version
     return {
         "version": version, "applied": not is_same, "mode": str(new.mode), "changes": list(found),
         "warnings": _warnings(visitor, new),
     }  # fmt: skip
+
+
+def proposal_told(visitor: Visitor, proposal: PolicyProposal) -> dict[str, Any]:
+    """A change of the policy that waits, as this person sees it."""
+    waiting = waiting_policy(visitor.room.desk.judgement.policy, proposal, visitor.principal)
+    made: dict[str, Any] = plain_json(proposal_document(waiting))
+    return made
+
+
+def _check_based_on(given: Applied, version: int) -> None:
+    if given.based_on is not None and given.based_on != version:
+        raise Problem(412, f"version {version} is active by now; look at what it changed, then apply yours again")
 
 
 def _warnings(visitor: Visitor, new: Policy) -> list[str]:

@@ -4,23 +4,28 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
+from assent.core.authority import may_change
 from assent.core.canonical import canonical, restore
 from assent.core.explain import Explanation, explain
 from assent.core.grant import Grant
 from assent.core.policy import Rule
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.situation import Situation
 from assent.core.text import exact_span, span
 from assent.engine.grants import take_back
 from assent.engine.judgement import Context
 from assent.engine.tool import tool
 from assent.errors import AssentError, InvalidArguments, NotFound
-from assent.ports import Filter
+from assent.ports import Filter, StoredPolicy
 from assent.server.pages.frame import page, person_or_door
 from assent.server.visitors import Operator, Visitor
+from assent.telling.differing import line_changes
+from assent.telling.waiting_policies import WaitingPolicy, waiting_policy
 
 router = APIRouter()
 
@@ -47,6 +52,17 @@ class GrantRow:
     left: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProposalRow:
+    """A change of the policy that waits, and the lines that differ, each with how it is marked."""
+
+    told: WaitingPolicy
+    lines: tuple[tuple[str, str], ...]
+
+
+_MARKS = {"+": "added", "-": "gone", "@": "head"}
+
+
 @router.get("/policy")
 async def policy(request: Request, action: str = "", args: str = "", agent: str = "") -> Response:
     """The active policy; with `action`, what it says of that."""
@@ -66,13 +82,31 @@ async def policy(request: Request, action: str = "", args: str = "", agent: str 
         except AssentError as problem:
             complaint = str(problem)
     now = await desk.store.now()
+    proposals = [_proposal(visitor, each, active) for each in await _waiting(visitor)]
     grants = [_grant(each, now) for each in await desk.store.grants(visitor.room.name)]
     return await page(
         request, "policy", visitor,
         rows=rows, active=active, policy=loaded, looked_at=looked_at, others=others, found=found, complaint=complaint,
         asked={"action": action, "args": args, "agent": agent}, grants=grants, warnings=loaded.warnings,
-        versions=await desk.store.policies(visitor.room.name, limit=10),
+        versions=await desk.store.policies(visitor.room.name, limit=10), proposals=proposals,
     )  # fmt: skip
+
+
+@router.post("/policy/proposals/{code}/confirm")
+async def confirm(visitor: Operator, code: str, digest: Annotated[str, Form(max_length=200)]) -> Response:
+    """What another person proposed is the active policy, if it is what this page showed."""
+    desk = visitor.room.desk
+    await desk.rules.confirm(visitor.principal, await desk.rules.proposal(code), digest)
+    await desk.judgement.refresh()
+    return RedirectResponse("/policy", 303)
+
+
+@router.post("/policy/proposals/{code}/reject")
+async def reject(visitor: Operator, code: str, reason: Annotated[str, Form(max_length=10_000)] = "") -> Response:
+    """What was proposed cannot be confirmed any more."""
+    rules = visitor.room.desk.rules
+    await rules.reject(visitor.principal, await rules.proposal(code), reason)
+    return RedirectResponse("/policy", 303)
 
 
 @router.post("/grants/{grant_id}/revoke")
@@ -84,6 +118,18 @@ async def revoke(visitor: Operator, grant_id: str) -> Response:
         raise NotFound("there is no such grant; the page may be old")
     await take_back(store, workspace, visitor.principal, found[0])
     return RedirectResponse("/policy#grants", 303)
+
+
+async def _waiting(visitor: Visitor) -> tuple[PolicyProposal, ...]:
+    """The changes that wait, for those who may do something about them."""
+    desk = visitor.room.desk
+    return await desk.rules.proposals() if may_change(desk.judgement.policy, visitor.principal) is None else ()
+
+
+def _proposal(visitor: Visitor, proposal: PolicyProposal, active: StoredPolicy | None) -> ProposalRow:
+    told = waiting_policy(visitor.room.desk.judgement.policy, proposal, visitor.principal)
+    lines = line_changes(active.text if active is not None else "", proposal.text)[2:]
+    return ProposalRow(told, tuple((line, _MARKS.get(line[:1], "")) for line in lines))
 
 
 def rule_words(rule: Rule) -> str:

@@ -179,7 +179,7 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
         if trusted:
             return None
         raise Outdated
-    if change.grants or change.run is not None or change.switch is not None or change.credentials:
+    if change.grants or change.run is not None or change.switch is not None or change.credentials or change.proposal:
         raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change

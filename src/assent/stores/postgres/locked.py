@@ -14,6 +14,7 @@ import psycopg
 
 from assent.core.change import Change
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.request import Request
 from assent.core.run import Run, RunState
 from assent.core.switch import EVERYTHING
@@ -147,6 +148,8 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     _put_run(connection, attempt.workspace, change)
     _put_switch(connection, change)
     _put_credentials(connection, change)
+    if change.proposal is not None:
+        put_proposal(connection, change.proposal)
     (((effect,), _),) = connection.execute(SQL["commit"], changes_text(write), prepare=True).fetchall()
     if not effect:
         raise stale(change.request)
@@ -219,6 +222,13 @@ def _put_credentials(connection: Connection, change: Change) -> None:
         if credential.is_proof:
             notice = {"notice": f"{credential.workspace} identity:set {credential.version}"}
             connection.execute(SQL["notify"], notice, prepare=True)
+
+
+def put_proposal(connection: Connection, proposal: PolicyProposal) -> None:
+    """It waits, or ends if it did."""
+    name, row = rows.proposal_write(proposal)
+    if connection.execute(SQL[name], row, prepare=True).rowcount != 1:
+        raise rows.stale_proposal(proposal)
 
 
 def _put_grants(connection: Connection, workspace: str, grants: Sequence[Grant]) -> None:

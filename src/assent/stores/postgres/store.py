@@ -15,6 +15,8 @@ import psycopg
 from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal
+from assent.core.proposing import fulfilled
 from assent.core.request import Request
 from assent.core.run import Run
 from assent.errors import StoreError
@@ -34,7 +36,7 @@ from assent.stores.postgres.connect import (
     unreachable,
 )
 from assent.stores.postgres.listen import Listener
-from assent.stores.postgres.locked import Attempt
+from assent.stores.postgres.locked import Attempt, put_proposal
 from assent.stores.postgres.recording import Recording
 from assent.stores.postgres.writers import Writers
 from assent.stores.postgres.writes import FAR, LONG_AGO, SQL, change_write, changes_text, when
@@ -217,7 +219,12 @@ class PostgresStore(RunReads):
         return tuple(StoredPolicy(*row) for row in found)
 
     async def apply_policy(
-        self, workspace: str, text: str, by: str, entry: Callable[[int, datetime], Entry]
+        self,
+        workspace: str,
+        text: str,
+        by: str,
+        entry: Callable[[int, datetime], Entry],
+        proposal: PolicyProposal | None = None,
     ) -> StoredPolicy:
         def work(connection: Connection) -> tuple[StoredPolicy, str]:
             key: dict[str, Any] = {"workspace": workspace, "limit": 1}
@@ -230,6 +237,8 @@ class PostgresStore(RunReads):
             written = entry(policy.version, now)
             news = rows.notice_key("policy", written.subject)
             _log(connection, workspace, written)
+            if proposal is not None:
+                put_proposal(connection, fulfilled(proposal, by, now))
             connection.execute(SQL["notify"], {"notice": f"{workspace} {news} {policy.version}"})
             return policy, news
 

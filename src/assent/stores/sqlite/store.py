@@ -18,6 +18,8 @@ import apsw
 from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal
+from assent.core.proposing import fulfilled
 from assent.core.request import Request
 from assent.core.run import Run
 from assent.errors import StoreError
@@ -202,7 +204,12 @@ class SqliteStore(RunReads):
         return tuple(StoredPolicy(version, text, by, _at(at)) for version, text, by, at in found)
 
     async def apply_policy(
-        self, workspace: str, text: str, by: str, entry: Callable[[int, datetime], Entry]
+        self,
+        workspace: str,
+        text: str,
+        by: str,
+        entry: Callable[[int, datetime], Entry],
+        proposal: PolicyProposal | None = None,
     ) -> StoredPolicy:
         def work(transaction: Transaction) -> StoredPolicy:
             latest = transaction.fetch("policy", {"workspace": workspace, "limit": 1})
@@ -214,6 +221,8 @@ class SqliteStore(RunReads):
             transaction.execute("insert_policy", values)
             written = entry(policy.version, policy.applied_at)
             transaction.append((written,))
+            if proposal is not None:
+                transaction.put_proposal(fulfilled(proposal, by, policy.applied_at))
             transaction.news[rows.notice_key("policy", written.subject)] = policy.version
             return policy
 

@@ -11,6 +11,7 @@ from assent.core.audit import Entry
 from assent.core.change import Change
 from assent.core.credential import Credential
 from assent.core.grant import Grant
+from assent.core.policy_proposal import PolicyProposal
 from assent.core.request import Request
 from assent.core.run import Run, RunState
 from assent.core.switch import EVERYTHING, Switch
@@ -110,6 +111,8 @@ class Transaction:
             self._put_switch(change.switch)
         for credential in change.credentials:
             self._put_credential(credential)
+        if change.proposal is not None:
+            self.put_proposal(change.proposal)
         for row in entries:
             self.append_row(row)
 
@@ -245,6 +248,13 @@ class Transaction:
             raise rows.stale_credential(credential)
         if credential.is_proof:
             self.news[rows.notice_key("identity", credential.holder)] = credential.version
+
+    def put_proposal(self, proposal: PolicyProposal) -> None:
+        """It waits, or ends if it did."""
+        name, row = rows.proposal_write(proposal)
+        self.execute(name, row)
+        if self.connection.changes() != 1:
+            raise rows.stale_proposal(proposal)
 
     def _put_run(self, run: Run, *, new: bool, snapshot: str | None) -> None:
         row = rows.run_columns(run, micros)

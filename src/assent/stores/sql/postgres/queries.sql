@@ -355,3 +355,19 @@ JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
 WHERE r.workspace = %(workspace)s AND r.agent = %(agent)s AND r.action = %(action)s
     AND r.word IN ('approve', 'deny', 'modify', 'choose', 'revise')
 ORDER BY r.id DESC LIMIT %(limit)s;
+
+-- name: insert_proposal
+INSERT INTO proposals (workspace, code, state, body)
+VALUES (%(workspace)s, %(code)s, %(state)s, %(body)s)
+ON CONFLICT DO NOTHING;
+
+-- name: end_proposal
+UPDATE proposals SET state = %(state)s, body = %(body)s
+WHERE workspace = %(workspace)s AND code = %(code)s AND state = 'waiting';
+
+-- name: proposal
+SELECT body, code FROM proposals WHERE workspace = %(workspace)s AND code = %(code)s;
+
+-- name: proposals
+SELECT body, code FROM proposals WHERE workspace = %(workspace)s AND state = 'waiting'
+ORDER BY seq DESC LIMIT %(limit)s;

@@ -21,6 +21,8 @@ GRANT INSERT, UPDATE ON runs, snapshots TO assent_agent;
 GRANT INSERT, DELETE ON waits TO assent_agent;
 
 GRANT INSERT ON asks, requests, grants, policies, entries, checkpoints TO assent_reviewer;
+GRANT SELECT, INSERT ON proposals TO assent_reviewer;
+GRANT UPDATE (state, body) ON proposals TO assent_reviewer;
 GRANT UPDATE ON asks, requests, grants, checkpoints TO assent_reviewer;
 GRANT UPDATE (idx) ON entries TO assent_reviewer;
 GRANT INSERT, UPDATE ON runs, snapshots TO assent_reviewer;

@@ -351,3 +351,19 @@ JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.agent = :agent AND r.action = :action
     AND r.word IN ('approve', 'deny', 'modify', 'choose', 'revise')
 ORDER BY r.id DESC LIMIT :limit;
+
+-- name: insert_proposal
+INSERT INTO proposals (workspace, code, state, body)
+VALUES (:workspace, :code, :state, :body)
+ON CONFLICT DO NOTHING;
+
+-- name: end_proposal
+UPDATE proposals SET state = :state, body = :body
+WHERE workspace = :workspace AND code = :code AND state = 'waiting';
+
+-- name: proposal
+SELECT body, code FROM proposals WHERE workspace = :workspace AND code = :code;
+
+-- name: proposals
+SELECT body, code FROM proposals WHERE workspace = :workspace AND state = 'waiting'
+ORDER BY seq DESC LIMIT :limit;
