@@ -15,12 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import httpx
 import psutil
 
 from assent.assemble import desk
 from assent.core.run import RunState
 from assent.settings import load
 from tests import postgres
+from tests.evidence import serving
 from tests.evidence.crowd import book, multiplied, pair
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Say, TookTooLong, answer, fork
@@ -31,6 +33,8 @@ SERVED = "tests.evidence.parked_host:gate"
 MADE = 100
 """So many runs are made by an agent; beyond that they are copied."""
 AT_ONCE = 8
+LOOKS = 5
+"""So often each page is looked at, so that what a server keeps of it is there."""
 MEGABYTES = 5.0
 SHARE = 0.01
 MILLISECONDS = 5.0
@@ -244,6 +248,21 @@ def watched(both: list[Served], size: Size, progress: Progress) -> dict[str, flo
     return figures
 
 
+def at_the_servers(places: dict[str, Place], size: Size) -> dict[str, float]:
+    """How large a server of each is, once it has settled and its pages were looked at."""
+    figures = {}
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(serving.served("server", place)) for name, place in places.items()}
+        for one in servers.values():
+            with httpx.Client(base_url=one.url, headers=one.headers, timeout=60) as client:
+                for path in ("/", "/runs", "/log", "/policy") * LOOKS:
+                    client.get(path, headers={"accept": "text/html"}).raise_for_status()
+        time.sleep(size.settle)
+        for name, one in servers.items():
+            figures[f"{name}: the server, MB"] = round(psutil.Process(one.process.pid).memory_info().rss / 2**20, 1)
+    return figures
+
+
 def compared(places: dict[str, Place], seed: int, size: Size, progress: Progress) -> tuple[dict[str, float], list[str]]:
     """The two databases with a worker each: figures, and what is wrong."""
     counts = dict(zip(places, (size.few, size.many), strict=True))
@@ -256,6 +275,8 @@ def compared(places: dict[str, Place], seed: int, size: Size, progress: Progress
     with ExitStack() as stack:
         both = [stack.enter_context(served(name, place)) for name, place in places.items()]
         figures |= watched(both, size, progress)
+        progress("looking at pages")
+        figures |= at_the_servers(places, size)
         progress("deciding")
         for place in places.values():
             crowded(place, size.decisions)  # so that as many are left as there were
@@ -286,10 +307,10 @@ def told(name: str, resumptions: list[dict[str, Any]]) -> dict[str, float]:
 def too_much(figures: dict[str, float], few: str, many: str) -> list[str]:
     """The bounds that are broken."""
     wrong = []
-    for when in ("idle", "afterwards"):
+    for when in ("idle", "afterwards", "the server"):
         small, large = figures.get(f"{few}: {when}, MB", 0.0), figures.get(f"{many}: {when}, MB", 0.0)
         if abs(large - small) > MEGABYTES:
-            wrong.append(f"{many}: the worker has {large} MB ({when}), and the one of {few} has {small}")
+            wrong.append(f"{many}: there are {large} MB ({when}), and {small} in that of {few}")
     shares = {name: figures.get(f"{name}: idle, % of a core", 0.0) for name in (few, many)}
     wrong += [f"{name}: idle, it takes {share} % of a core" for name, share in shares.items() if share >= 100 * SHARE]
     name = "decision given to host entered, median ms"
@@ -309,7 +330,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
         seed,
         sizes={"parked runs": [size.few, size.many], "decisions on each database": size.decisions},
         bounds={
-            "difference of the workers' resident memory": f"{MEGABYTES} MB",
+            "difference of the workers' and of the servers' resident memory": f"{MEGABYTES} MB",
             "a worker's share of a core while nothing happens": f"{SHARE:.0%}",
             "watched doing nothing for": f"{size.idle} s",
             "more until the host function is entered, in the median": f"{MILLISECONDS} ms",
