@@ -150,10 +150,10 @@ def quorum_met(quorum: Quorum, approvals: Collection[Principal]) -> bool:
 def _is_own(policy: Policy, principal: Principal, agent: str, asked_by: str) -> str:
     entry = policy.agent_named(agent)
     if entry is not None and entry.owner == principal.name:
-        return f"{principal.name} owns {agent}, so somebody else decides (or the policy says self_review: true)"
+        return f"{principal.name} owns {agent}, so somebody else decides (or the policy says self_review: allow)"
     asker = resolve(policy, asked_by)
     if asked_by and (asked_by == principal.name or (asker is not None and asker.name == principal.name)):
-        return f"{principal.name} asked for this, so somebody else decides (or the policy says self_review: true)"
+        return f"{principal.name} asked for this, so somebody else decides (or the policy says self_review: allow)"
     return ""
 
 

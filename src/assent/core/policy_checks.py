@@ -45,7 +45,7 @@ def check_policy(policy: Policy, lines: Lines, complaints: Complaints) -> None:
         alone = policy.people[0].name
         text = (
             f"{alone} is the only one named, and nobody decides what they asked for themselves: what {alone}'s own "
-            "agents ask can be decided by nobody; name somebody else too, or write self_review: true"
+            "agents ask can be decided by nobody; name somebody else too, or write self_review: allow"
         )
         complaints.warn(lines.get(("", "people"), 1), text)
     named = any(rule.reviewers or rule.quorum.roles for rule in policy.rules) or bool(policy.reviewers)
