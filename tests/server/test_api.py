@@ -163,6 +163,8 @@ async def test_approving_and_allowing_similar_covers_the_next_and_never_what_is_
     await desk.gate._judgement.refresh()
     ran = await desk.carried_out("tidy_shelf", shelf=2)
     assert ran.candidate.verdict.grant == done["grant"]["id"]
+    long = await desk.asked("tidy_" + "shelf" * 50, shelf=3)
+    await desk.post(f"/requests/{long.code}/allow-similar", {**similar, "seen_digest": long.shown_digest}, "operator")
     rocket = await desk.asked("launch_rocket", to="moon")
     refused = {**similar, "seen_digest": rocket.shown_digest}
     assert "critical" in (await desk.post(f"/requests/{rocket.code}/allow-similar", refused, "operator", 422))["detail"]

@@ -48,6 +48,13 @@ class Bounds(Body):
     condition: Condition = ""
     reason: Words = ""
 
+    def terms_for(self, actions: tuple[str, ...], agents: tuple[str, ...], max_risk: Risk) -> Terms:
+        """As a grant for these has them."""
+        return Terms(
+            actions, duration(self.life, "life"), agents=agents, condition=self.condition, limit=self.limit,
+            budget=self.budget, currency=self.currency.upper(), max_risk=max_risk, reason=self.reason,
+        )  # fmt: skip
+
 
 class Given(Bounds):
     """What is allowed in advance."""
@@ -59,11 +66,7 @@ class Given(Bounds):
     @property
     def terms(self) -> Terms:
         """As a grant has them."""
-        return Terms(
-            tuple(self.actions), duration(self.life, "life"), agents=tuple(self.agents), condition=self.condition,
-            limit=self.limit, budget=self.budget, currency=self.currency.upper(), max_risk=self.max_risk,
-            reason=self.reason,
-        )  # fmt: skip
+        return self.terms_for(tuple(self.actions), tuple(self.agents), self.max_risk)
 
 
 class Similar(Bounds):
@@ -93,7 +96,7 @@ async def preview(
 
     Uses and budget are counted as they would have been, from the oldest of them on.
     """
-    grant = await _hypothetical(visitor, given)
+    grant = await _hypothetical(visitor, given.terms)
     looked = await _newest(visitor, given, last)
     now, lines = await visitor.room.desk.store.now(), []
     for request in reversed(looked):
@@ -112,9 +115,8 @@ async def preview(
 @router.post("/grants", summary="Allow something in advance", **told(GrantGiven, "It stands.", 201), status_code=201)
 async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
     """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
-    await _hypothetical(visitor, given)
-    grant = await give(visitor.room.desk.store, visitor.room.name, visitor.principal, given.terms)
-    return {"grant": _document(grant)}
+    await _hypothetical(visitor, given.terms)
+    return {"grant": _document(await _given(visitor, given.terms))}
 
 
 @router.post("/grants/{grant_id}/revoke", summary="End it now", **told(GrantGiven, "It has ended."))
@@ -145,16 +147,16 @@ async def allow_similar(visitor: Operator, request_id: RequestId, similar: Simil
     """
     room = visitor.room
     request = await room.desk.inbox.find(request_id)
-    given = _like(request, similar)
-    await _hypothetical(visitor, given)
+    terms = _like(request, similar)
+    await _hypothetical(visitor, terms)
     said = Said("approve", seen_digest=similar.seen_digest, note=similar.note)
     after = await decide(visitor, request, said)
     http.app.state.meters.decisions.labels("approve").inc()
-    made = await give_one(visitor, given)
-    return {**await done(visitor, after, "approve"), **made}
+    grant = await _given(visitor, terms)
+    return {**await done(visitor, after, "approve"), "grant": _document(grant)}
 
 
-def _like(request: Asked, similar: Similar) -> Given:
+def _like(request: Asked, similar: Similar) -> Terms:
     """The terms of a grant for what is like this request."""
     candidate = request.candidate
     if request.ask.kind is not Kind.ACTION:
@@ -163,16 +165,17 @@ def _like(request: Asked, similar: Similar) -> Given:
         raise Problem(422, "this is critical, and each critical action is decided by itself; approve just this one")
     if any(char in candidate.action.name + request.ask.agent for char in "*?["):
         raise Problem(422, "the name of its action or agent would be read as a pattern; give a grant by hand")
-    terms = {name: getattr(similar, name) for name in Bounds.model_fields} | {"limit": similar.limit}
-    return Given(
-        **terms, actions=[candidate.action.name], agents=[request.ask.agent], max_risk=candidate.assessment.risk
-    )
+    return similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk)
 
 
-async def _hypothetical(visitor: Visitor, given: Given) -> Grant:
+async def _given(visitor: Visitor, terms: Terms) -> Grant:
+    return await give(visitor.room.desk.store, visitor.room.name, visitor.principal, terms)
+
+
+async def _hypothetical(visitor: Visitor, terms: Terms) -> Grant:
     """The grant that this would be, with everything in it checked."""
     now = await visitor.room.desk.store.now()
-    return granted(given.terms, "preview", visitor.room.name, visitor.principal.name, now)
+    return granted(terms, "preview", visitor.room.name, visitor.principal.name, now)
 
 
 async def _newest(visitor: Visitor, given: Given, last: int) -> list[Asked]:
