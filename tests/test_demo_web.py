@@ -117,9 +117,10 @@ class Keys:
     # What is said about each kind of card
 
     def choose(self, number: str) -> None:
-        self.press(number)
-        if self.page.locator("#toast:has-text('Opened')").is_visible():
+        if self.page.locator(f'#card [data-key="{number}"]').is_disabled():
             self.press(number)
+            self.page.wait_for_selector(f'#card [data-key="{number}"]:not([disabled])')
+        self.press(number)
 
     def approve(self) -> None:
         if self.page.locator("#unread").is_visible():

@@ -108,6 +108,7 @@ async def test_a_number_opens_a_folded_option_and_chooses_it_the_second_time(hou
     await alice.press("1")
     await alice.sees("Press 1 again", within="#toast")
     await alice.sees("39.tmp", within=".options")
+    await expect(alice.at('[data-key="1"]')).to_be_enabled()
     assert (await house.now(request)).state is State.PENDING
     await alice.press("1")
     assert (await house.becomes(request, State.APPROVED)).candidate.args_text == canonical(many)
