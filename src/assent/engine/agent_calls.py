@@ -12,9 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-
 from assent.core.action import NOTHING_DECLARED, Declaration, Json
 from assent.core.advance import advance
 from assent.core.canonical import canonical, restore
@@ -33,6 +30,7 @@ from assent.engine.office import Held, HeldUp, Office
 from assent.engine.outcomes import refusal, result_of
 from assent.engine.proposal import refused_again
 from assent.engine.questions import question
+from assent.engine.schemas import check_schema
 from assent.engine.sealing import redacted
 from assent.engine.tool import OptionSpec, Tool, tool
 from assent.errors import Conflict, InvalidArguments, NotFound, RunPaused, RunStopped
@@ -371,10 +369,7 @@ def _fits_here(schema: Mapping[str, Json] | None, trusted: bool) -> None:
         raise InvalidArguments(f"the schema is larger than {_SCHEMA_BYTES // 1024} KiB; leave out what is not needed")
     if _size_of(schema) > _SCHEMA_NODES:
         raise InvalidArguments(f"the schema has more than {_SCHEMA_NODES:,} parts; describe less of it")
-    try:
-        Draft202012Validator.check_schema(dict(schema))
-    except SchemaError as problem:
-        raise InvalidArguments(f"the schema is none: {problem.validator} is broken; write JSON Schema") from None
+    check_schema(schema)
     if not trusted and (costly := _keys_of(schema) & _COSTLY):
         raise InvalidArguments(
             f"the schema uses {sorted(costly)[0]}, which is taken only from agents that the policy lists under "

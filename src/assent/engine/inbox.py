@@ -1,14 +1,9 @@
 """The reviewer's side: what waits, what it is, and what people say about it. Identity comes from the edge."""
 
 import logging
-import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-
-import referencing.exceptions
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 
 from assent.core.action import Json
 from assent.core.advance import advance
@@ -38,6 +33,7 @@ from assent.core.request import Kind, Request, State
 from assent.core.secret_text import secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
 from assent.engine.oversight import Oversight
+from assent.engine.schemas import check_fits
 from assent.engine.tool import tool
 from assent.errors import AlreadyDecided, AssentError, InvalidDecision, NotAllowed, NotFound, StaleRequest
 from assent.ports import Filter, Page, Store, View
@@ -144,7 +140,7 @@ class Inbox:
                 f"the new arguments contain what looks like a secret ({len(next(iter(new)))} characters), and what is "
                 "typed here is stored as it is; deny it and have the agent propose it with the secret it should use"
             )
-        _fits(plain, before.action.schema, "arguments", request.sealed)
+        check_fits(plain, before.action.schema, "arguments", request.sealed)
         return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
 
     def chosen(self, request: Request, option: int) -> Candidate | None:
@@ -309,7 +305,7 @@ def _answered(request: Request, value: Json, note: str) -> Answer:
         raise InvalidDecision("the answer contains what looks like a secret, and answers are stored as they are")
     if question.choices and plain not in question.choices:
         raise InvalidDecision(f"choose one of: {', '.join(question.choices)}")
-    _fits(plain, question.schema, "the answer")
+    check_fits(plain, question.schema, "the answer")
     return Answer(plain, note)
 
 
@@ -317,22 +313,3 @@ def _defaults(schema: Mapping[str, Json] | None) -> dict[str, Json]:
     """What stands where nothing is given, so that it is shown and judged like everything else."""
     properties = (schema or {}).get("properties", {})
     return {name: each["default"] for name, each in properties.items() if isinstance(each, dict) and "default" in each}
-
-
-def _fits(value: Json, schema: Mapping[str, Json] | None, what: str, sealed: Container[str] = ()) -> None:
-    """`value` fits the schema; the error names places, never values. What stands for a secret is not checked."""
-    if schema is None:
-        return
-    try:
-        problems = [
-            problem
-            for problem in Draft202012Validator(dict(schema)).iter_errors(value)
-            if not (isinstance(problem.instance, str) and problem.instance in sealed)
-        ]
-    except (SchemaError, re.error, RecursionError, referencing.exceptions.Unresolvable, OSError, ValueError):
-        raise InvalidDecision(f"{what} cannot be checked: the action's own schema is broken; deny it") from None
-    if problems:
-        said = "; ".join(
-            f"{'.'.join(map(str, p.absolute_path)) or what}: must satisfy {p.validator}" for p in problems[:5]
-        )
-        raise InvalidDecision(f"{what} do not fit the schema: {said}")
