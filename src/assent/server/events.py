@@ -6,6 +6,7 @@ An event says that something changed and what it is now, never what is in it. Wh
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ log = logging.getLogger("assent.server")
 
 _MOST_AT_ONCE = 500
 """Whoever has so much to hear looks at everything instead."""
+_BREATH = 0.03
+"""The first news goes out at once; what comes within so many seconds after it is told together."""
 MOST_STREAMS = 250
 """For one person or agent on one instance."""
 NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:")
@@ -152,8 +155,12 @@ class Events:
                 listener.close()
 
     async def _tell(self) -> None:
+        told_at = -_BREATH
         while True:
             await self._rang.wait()
+            if (early := told_at + _BREATH - time.monotonic()) > 0:
+                await asyncio.sleep(early)
+            told_at = time.monotonic()
             self._rang.clear()
             heard, self._heard = self._heard, {}
             look, self._look = self._look, False
@@ -161,8 +168,7 @@ class Events:
                 self._everyone(LOOK)
                 continue
             try:
-                for key, version in heard.items():
-                    await self._one(key, version)
+                await asyncio.gather(*(self._one(key, version) for key, version in heard.items()))
             except AssentError as problem:
                 log.warning("news could not be read, so everybody looks again: %s", problem)
                 self._everyone(LOOK)
