@@ -119,12 +119,13 @@ class Keys:
     def choose(self, number: str) -> None:
         if self.page.locator(f'#card [data-key="{number}"]').is_disabled():
             self.press(number)
-            self.page.wait_for_selector(f'#card [data-key="{number}"]:not([disabled])')
+            self.page.wait_for_selector(f'#card:not([data-fresh]) [data-key="{number}"]:not([disabled])')
         self.press(number)
 
     def approve(self) -> None:
         if self.page.locator("#unread").is_visible():
             self.press("o")
+        self.page.wait_for_selector("#card:not([data-fresh])")
         self.press("a")
 
     def type_phrase(self) -> None:

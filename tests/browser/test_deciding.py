@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from playwright.async_api import expect
 
 import assent
@@ -78,18 +79,22 @@ async def test_deny_with_a_quick_reason(house: House) -> None:
 
 
 async def test_deny_in_own_words_and_stop_the_run(house: House) -> None:
-    async with house.gate.run("tidy up", host="", patience=0) as run:
-        request = await house.asks(key="1")
-        alice = await house.guest()
-        await alice.shows(request)
-        await alice.at('[data-act="deny"] > summary').click()
-        await alice.page.get_by_label("In your words").fill("<b>not</b> these")
-        await alice.page.get_by_label("and stop the whole run").check()
-        await alice.at('[data-act="deny"] button').click()
-        after = await house.becomes(request, State.DENIED)
-        assert after.reason == "<b>not</b> these"
-        await alice.opens(request)
-        await alice.sees(run.code, within="#beside")
+    async def denied() -> None:
+        async with house.gate.run("tidy up", host="", patience=0) as run:
+            request = await house.asks(key="1")
+            alice = await house.guest()
+            await alice.shows(request)
+            await alice.at('[data-act="deny"] > summary').click()
+            await alice.page.get_by_label("In your words").fill("<b>not</b> these")
+            await alice.page.get_by_label("and stop the whole run").check()
+            await alice.at('[data-act="deny"] button').click()
+            after = await house.becomes(request, State.DENIED)
+            assert after.reason == "<b>not</b> these"
+            await alice.opens(request)
+            await alice.sees(run.code, within="#beside")
+
+    with pytest.raises(assent.RunStopped, match="alice"):
+        await denied()
 
 
 async def test_modify_keeps_what_was_typed_shows_the_difference_and_runs_the_new_bytes(house: House) -> None:

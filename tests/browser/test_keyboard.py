@@ -83,6 +83,7 @@ async def test_options_questions_and_folds(house: House) -> None:
     await alice.sees("Press a again", within="#toast")
     await expect(alice.at("#decide .approve")).to_be_enabled()
     assert (await house.now(folded)).state is State.PENDING
+    await alice.shows(folded)
     await alice.press("a")
     await house.becomes(folded, State.APPROVED)
     code = await house.wonders("Which colour?", choices=["red", "green"])
@@ -109,7 +110,9 @@ async def test_a_number_opens_a_folded_option_and_chooses_it_the_second_time(hou
     await alice.sees("Press 1 again", within="#toast")
     await alice.sees("39.tmp", within=".options")
     await expect(alice.at('[data-key="1"]')).to_be_enabled()
+    await alice.press("1")
     assert (await house.now(request)).state is State.PENDING
+    await alice.shows(request)
     await alice.press("1")
     assert (await house.becomes(request, State.APPROVED)).candidate.args_text == canonical(many)
 
@@ -132,6 +135,48 @@ async def test_a_key_meant_for_the_last_card_does_not_decide_the_next(house: Hou
     assert (await house.now(second)).state is State.PENDING
     await alice.press("a")
     await house.becomes(second, State.APPROVED)
+
+
+async def test_a_second_click_does_not_decide_the_card_that_came_under_it(house: House) -> None:
+    first, second = [await house.asks(args={"files": [name]}) for name in ("one", "two")]
+    alice = await house.guest()
+    await alice.shows(first)
+    box = await alice.at("#decide button.approve").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    await alice.page.mouse.click(x, y)
+    await expect(alice.at(f'#card[data-code="{second.code}"]')).to_be_visible()
+    await alice.page.mouse.click(x, y)
+    await alice.sees("only just come", within="#toast")
+    await alice.shows(second)
+    assert (await house.now(second)).state is State.PENDING
+    await alice.page.mouse.click(x, y)
+    await house.becomes(second, State.APPROVED)
+
+
+async def test_a_card_that_arrives_by_itself_takes_no_key_at_once(house: House) -> None:
+    alice = await house.guest()
+    await alice.sees("Nothing waits for you")
+    await alice.is_live()
+    request = await house.asks(args={"files": ["unseen"]})
+    await alice.page.wait_for_selector(f'#card[data-code="{request.code}"]')
+    await alice.press("a")
+    await alice.sees("only just come", within="#toast")
+    assert (await house.now(request)).state is State.PENDING
+
+
+async def test_what_was_typed_to_confirm_one_request_confirms_no_other(house: House) -> None:
+    first = await house.pays(agent="cleanup")
+    other = await house.asks(args={"files": ["one"]})
+    alice = await house.guest()
+    await alice.shows(first)
+    await alice.press("a")
+    await alice.page.keyboard.type("pay 12400.00")
+    await alice.press("Escape", "j")
+    await alice.shows(other)
+    await alice.press("k")
+    await alice.shows(first)
+    await expect(alice.at('[data-act="approve"] [name="confirm"]')).to_have_value("")
 
 
 async def test_what_was_begun_on_a_card_is_there_again(house: House) -> None:

@@ -151,6 +151,7 @@ async def test_nothing_moves_while_requests_arrive_and_are_decided_elsewhere(hou
     await expect(bob.at("#queue .item")).to_have_count(7)
     await bob.at("#queue .item a").nth(3).click()
     await bob.sees("Delete number", within="#card h1")
+    await expect(bob.at("#card:not([data-fresh])")).to_be_visible()
     await bob.page.get_by_role("button", name="Approve").click()
     await expect(alice.at("#queue .item.over")).to_have_count(1)
     await alice.shows(first)

@@ -55,6 +55,26 @@ async def test_a_denial_that_stops_ends_the_run(house: House) -> None:
     assert world.did == []
 
 
+async def test_a_parked_run_that_was_denied_as_a_whole_is_not_resumed(house: House) -> None:
+    world = World(house.gate)
+
+    @house.gate.host("loop")
+    async def resume(_: Any, __: Any) -> Any:
+        return await world.move("b")  # as a model does that was told no: something else
+
+    with pytest.raises(assent.Parked):
+        async with house.gate.run("Tidy up", host="loop"):
+            await world.delete(["a"])
+    (request,) = await house.waiting()
+    await house.inbox.deny(house.me, request.id, "no", stop=True)
+    run = await the_run(house)
+    assert (run.state, run.by, run.reason) == (RunState.STOPPED, house.me.name, "no")
+    async with house.gate.worker():
+        await asyncio.sleep(0.1)
+    assert (await the_run(house)).version == run.version
+    assert world.did == []
+
+
 async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(house: House) -> None:
     async def agent() -> None:
         async with house.gate.run("Tidy up") as run:

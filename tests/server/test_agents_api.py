@@ -13,6 +13,7 @@ import pytest
 from assent.core.authority import Principal
 from assent.core.credential import CredentialKind
 from assent.core.request import State
+from assent.core.run import RunState
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
 from tests.remote.place import Place, place  # noqa: F401  a fixture
@@ -394,6 +395,25 @@ async def test_an_agent_gives_itself_no_scope_unless_the_operator_vouches(place:
         run = ok(await agent.post("/runs", json=said), 201)
         held = {"run": run["id"], "run_fence": run["fence"], "key": "1"}
         assert ok(await agent.post("/proposals", json={**DELETE, **held}), 201)["gate"] == "watch"
+
+
+async def test_a_run_denied_as_a_whole_is_over_whatever_its_agent_does(place: Place):
+    async with place.agent() as agent:
+        run = ok(await agent.post("/runs", json={"goal": "Tidy up"}), 201)
+        held = {"run": run["id"], "run_fence": run["fence"]}
+        allowed = ok(await agent.post("/proposals", json={**DELETE, **held, "key": "1"}), 201)
+        await place.approve(allowed["id"])
+        denied = ok(await agent.post("/proposals", json={**DELETE, **held, "key": "2"}), 201)
+        waits = ok(await agent.post("/proposals", json={**DELETE, **held, "key": "3"}), 201)
+        await place.inbox.deny(place.me, denied["id"], "enough", stop=True)
+        problem(await agent.post(f"/proposals/{allowed['id']}/begin", json={"run_fence": run["fence"]}), 409, "stopped")
+        problem(await agent.post("/proposals", json={**DELETE, **held, "key": "4"}), 409, "stopped")
+        found = await place.desk.store.run("default", run["id"])
+        assert found is not None
+        assert (found.state, found.by) == (RunState.STOPPING, place.me.name)
+        other = await place.desk.store.request("default", waits["id"])
+        assert other is not None
+        assert other.state is State.CANCELLED
 
 
 async def test_a_stopped_run_ends_at_its_next_call(place: Place):

@@ -30,6 +30,8 @@ from assent.core.decision import (
     Seen,
 )
 from assent.core.request import Kind, Request, State
+from assent.core.run import Run
+from assent.core.run_life import RUN_LEGAL, Stop, advance_run
 from assent.core.secret_text import secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
 from assent.engine.oversight import Oversight
@@ -93,8 +95,17 @@ class Inbox:
         return await self._decide(by, request_id, lambda _: Approve(without_secrets(note)), shown)
 
     async def deny(self, by: Principal, request_id: str, reason: str, *, stop: bool = False, **shown: str) -> Request:
-        """Denied, with the reason that the agent is told."""
-        return await self._decide(by, request_id, lambda _: Deny(without_secrets(reason), stop), shown)
+        """Denied, with the reason that the agent is told; with `stop`, its whole run is stopped by the same word.
+
+        Whoever works on the run then, wherever, is turned away: it does not depend on what the agent makes of it.
+        """
+        reason = without_secrets(reason)
+        found = await self._request(request_id) if stop else None
+        run = await self._store.run(self._workspace, found.ask.run) if found is not None and found.ask.run else None
+        after = await self._decide(by, request_id, lambda _: Deny(reason, stop), shown, run=run)
+        if run is not None and after.state is State.DENIED and after.stop:
+            await Oversight(self._store, self._workspace).ends_with(by, run, reason)
+        return after
 
     async def revise(self, by: Principal, request_id: str, instructions: str, **shown: str) -> Request:
         """Sent back with instructions for another draft."""
@@ -177,9 +188,18 @@ class Inbox:
         return self._judgement.candidate(replace(made, says=template), new, assessment, verdict, context, at_least)
 
     async def _decide(
-        self, by: Principal, request_id: str, say: Callable[[Request], Decision], shown: Mapping[str, str]
+        self,
+        by: Principal,
+        request_id: str,
+        say: Callable[[Request], Decision],
+        shown: Mapping[str, str],
+        *,
+        run: Run | None = None,
     ) -> Request:
-        """The decision is committed, or the error says why it cannot be: not allowed, stale, or too late."""
+        """The decision is committed, or the error says why it cannot be: not allowed, stale, or too late.
+
+        Where it stops the `run` that it belongs to, both are one change.
+        """
 
         def step(request: Request, now: datetime) -> Change | None:
             if request.state is State.PENDING:
@@ -200,7 +220,7 @@ class Inbox:
             )
             return advance(request, event, now)
 
-        after = await self._moved(request_id, step)
+        after = await self._moved(request_id, step, run, by.name)
         if after.state is State.EXPIRED or (after.word == "silence" and after.state is not State.PENDING):
             raise AlreadyDecided(
                 f"request {after.code} ended before this decision: {after.reason}",
@@ -262,13 +282,20 @@ class Inbox:
         ask = request.ask
         return may_decide(self._judgement.policy, by, reviewers, ask.agent, ask.asked_by, already, now)
 
-    async def _moved(self, request_id: str, move: Callable[[Request, datetime], Change | None]) -> Request:
+    async def _moved(
+        self,
+        request_id: str,
+        move: Callable[[Request, datetime], Change | None],
+        run: Run | None = None,
+        by: str = "",
+    ) -> Request:
         def step(view: View) -> Change | None:
             if view.request is None:
                 raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
-            return move(view.request, view.now)
+            change = move(view.request, view.now)
+            return _with_its_run(change, view.run, by, view.now) if change is not None else None
 
-        change = await self._store.transact(self._workspace, request_id, step)
+        change = await self._store.transact(self._workspace, request_id, step, run=run.id if run is not None else None)
         if change is not None and change.request is not None:
             return change.request
         return await self._request(request_id)
@@ -281,6 +308,17 @@ class Inbox:
 
 
 WAITING = Filter(states=(State.PENDING,))
+
+
+def _with_its_run(change: Change, run: Run | None, by: str, now: datetime) -> Change:
+    """The change, and with it the end of the run where that is what was said."""
+    after = change.request
+    if run is None or after is None or after.state is not State.DENIED or not after.stop:
+        return change
+    if not isinstance(stop := Stop(by, after.reason), RUN_LEGAL[run.state]):
+        return change
+    ended = advance_run(run, stop, now)
+    return change if ended is None else replace(change.also(*ended.entries), run=ended.run)
 
 
 def _as_read(request: Request, version: str) -> None:

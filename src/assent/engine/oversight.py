@@ -90,12 +90,16 @@ class Oversight:
     async def stop(self, by: Principal, run: Run, reason: str = "") -> Run:
         """The run ends at its next gate; what it still waits for is withdrawn. So are the runs that work for it."""
         stopped = await self._moved(run, Stop(by.name, without_secrets(reason)))
+        await self.ends_with(by, run, reason)
+        return stopped
+
+    async def ends_with(self, by: Principal, run: Run, reason: str) -> None:
+        """What a run that was stopped still waits for is withdrawn, and the runs that work for it are stopped too."""
         await self._each_pending(run, Cancel(by.name, "its run was stopped"))
         for child in await self._open_children(run):
             if child.state is not RunState.STOPPING:
                 with suppress(Conflict):
                     await self.stop(by, child, reason)
-        return stopped
 
     async def switches(self) -> tuple[Switch, ...]:
         """The stop switches that hold somebody up."""

@@ -27,20 +27,49 @@ async function visited(url, { push = true, regions = ["list", "card", "beside"] 
   if (push) history.pushState(null, "", answer.url);
   document.body.className = page.body.className;
   keep();
-  const before = card()?.dataset.id;
   placed(page, regions);
-  if (card()?.dataset.id !== before) rest();
   seen();
 }
 
-/** A key that was meant for the card before must not decide about one that nobody has read yet. */
-const GLANCE = 400;
-function rest() {
+/** A key or a click that was meant for the card before must not decide about one that nobody has read yet: neither
+ * where another card came, nor where this one is about something else now, nor where it was only just opened. */
+const GLANCE = 700;
+const named = (shown) => `${shown?.dataset.id} ${shown?.dataset.digest}`;
+let known = "";
+let freshUntil = 0;
+function changed() {
   const come = card();
   if (!come) return;
-  come.dataset.fresh = "";
-  setTimeout(() => delete come.dataset.fresh, GLANCE);
-  const draft = drafts.get(come.dataset.digest) ?? [];
+  if (named(come) === known) return void resting();
+  known = named(come);
+  rest();
+  begun(come);
+}
+
+function rest() {
+  freshUntil = performance.now() + GLANCE;
+  resting();
+}
+
+/** Also where the same card is drawn anew meanwhile. */
+function resting() {
+  const left = freshUntil - performance.now();
+  const fresh = left > 0 && card()?.classList.contains("pending");
+  card()?.toggleAttribute("data-fresh", fresh);
+  if (fresh) setTimeout(resting, left + 1);
+}
+
+/** While a card is that fresh nothing on it decides, by whatever hand. */
+function tooSoon(event) {
+  if (!card()?.hasAttribute("data-fresh") || !event.target.closest?.("#decide, #card .options")) return;
+  if (event.type === "click" && !event.target.closest("button")) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  toast("This card has only just come: read it first.");
+}
+
+function begun(come) {
+  const draft = drafts.get(named(come)) ?? [];
   for (const [name, value] of draft) {
     const field = come.querySelector(`[name="${CSS.escape(name)}"]`);
     if (!field) continue;
@@ -56,9 +85,9 @@ const TEXTS = "textarea, input:not([type=hidden]):not([type=radio]):not([type=ch
 function keep() {
   const left = card();
   if (!left?.classList.contains("pending")) return;
-  const begun = [...left.querySelectorAll(TEXTS)].filter((field) => field.name && field.value !== field.defaultValue);
-  if (begun.length && !left.dataset.sent) drafts.set(left.dataset.digest, begun.map((field) => [field.name, field.value]));
-  else drafts.delete(left.dataset.digest);
+  const typed = [...left.querySelectorAll(TEXTS)].filter((field) => field.name && field.name !== "confirm" && field.value !== field.defaultValue);
+  if (typed.length && !left.dataset.sent) drafts.set(named(left), typed.map((field) => [field.name, field.value]));
+  else drafts.delete(named(left));
 }
 
 /** A soft window begins when somebody who may decide has it on the screen. */
@@ -98,7 +127,7 @@ function guarded() {
     const button = form.querySelector("[data-wait]:not([data-closed])");
     if (!button || form.dataset.ready) continue;
     form.dataset.ready = "yes";
-    const about = `${card()?.dataset.digest} ${form.dataset.phrase}`;
+    const about = `${named(card())} ${form.dataset.phrase}`;
     if (!firstShown.has(about)) firstShown.set(about, Date.now());
     const from = firstShown.get(about) + Number(button.dataset.wait) * 1000;
     const note = document.createElement("small");
@@ -333,7 +362,11 @@ function sift(event) {
 export function startInbox() {
   document.addEventListener("input", sift);
   document.addEventListener("toggle", opened, true);
-  document.addEventListener("assent:placed", () => { unread(); guarded(); });
+  known = named(card());
+  document.addEventListener("assent:placed", () => { changed(); unread(); guarded(); });
+  document.addEventListener("assent:opened", rest);
+  document.addEventListener("click", tooSoon, true);
+  document.addEventListener("submit", tooSoon, true);
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-open-all]")) {
       event.preventDefault();

@@ -53,6 +53,7 @@ function shown(button, key) {
   const folds = button.closest(".options li") ?? here("#card .args");
   for (const fold of folds.querySelectorAll("details:not(.raw-json)")) fold.open = true;
   folds.scrollIntoView({ block: "nearest" });
+  document.dispatchEvent(new CustomEvent("assent:opened"));
   toast(`Opened: this is exactly what would run. Press ${key} again once you have read it.`);
 }
 
