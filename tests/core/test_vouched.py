@@ -31,6 +31,23 @@ def test_a_name_is_believed_where_somebody_vouches_for_it(name: str, trusted: bo
     assert (len(uses(action, found)) > 1) is not trusted
 
 
+@pytest.mark.parametrize("description", ["List things.", "Shows the moon.", "Returns the balance."])
+def test_a_strangers_description_says_nothing_in_its_favour(description: str) -> None:
+    for trusted, gate in ((True, GateKind.RUN), (False, GateKind.HARD)):
+        action = Action("frobnicate", {}, agent="bot", trusted=trusted, description=description)
+        assert judge(Policy(), action, classify(action)).gate is gate
+
+
+def test_what_a_stranger_calls_a_read_is_on_record_even_where_a_rule_lets_it_run() -> None:
+    lets_run = Policy(rules=(Rule("all", gate=GateKind.RUN),))
+    by_reach = Policy(rules=(Rule("reads", when='effect.reach == "nothing"', gate=GateKind.RUN),))
+    for trusted in (True, False):
+        action = called("list_files", trusted=trusted)
+        found = classify(action)
+        assert judge(lets_run, action, found).gate is (GateKind.RUN if trusted else GateKind.WATCH)
+        assert (judge(by_reach, action, found).rule == "reads") is trusted
+
+
 def test_the_operators_word_on_how_far_it_reaches_is_enough() -> None:
     action = called("list_files", trusted=False, declared=Declaration(reach=Reach.NOTHING))
     assert classify(action).only_reads

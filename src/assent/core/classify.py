@@ -197,7 +197,7 @@ def _from_name(parts: Name, entry: Entry | None, signs: Signs, *, trusted: bool)
         said = " and ".join(parts.verbs)
         reason = f"The name says “{said}”, which {_SAYS[parts.family]}."
         return _Guess(FAMILY_EFFECTS[parts.family], Risk.SAFE, Basis.NAMES, (reason,))
-    if signs.leading is not None:
+    if signs.leading is not None and trusted:  # a stranger's own words say nothing in its favour
         family = VERBS[signs.leading]
         reason = f"Its description begins with “{signs.leading}”, which {_SAYS[family]}."
         return _Guess(FAMILY_EFFECTS[family], Risk.SAFE, Basis.NAMES, (reason,))

@@ -156,10 +156,13 @@ def _default(policy: Policy, action: Action, assessment: Assessment, situation: 
 def _base(policy: Policy, gate: GateKind, assessment: Assessment) -> tuple[GateKind, tuple[Trigger, ...]]:
     """The gate before grants and triggers, and why it is stricter than what was written, if it is."""
     notes: tuple[Trigger, ...] = ()
+    if gate is GateKind.RUN and not assessment.vouched:
+        gate = GateKind.WATCH
+        notes = (Trigger("source", "nobody vouches for where it comes from, so that it ran is on record", gate),)
     floor = policy.floor.of(assessment.risk)
     if is_stricter(floor, gate):
         says = f"{assessment.risk} actions never pass below {floor}, whatever a rule says"
-        notes = (Trigger("floor", says, floor),)
+        notes += (Trigger("floor", says, floor),)
         gate = floor
     if gate in _ON_SILENCE and (reason := _no_silence(assessment)):
         notes += (Trigger("silence", f"{reason}, so silence does not let it pass", GateKind.HARD),)

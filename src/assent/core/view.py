@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from assent.core.action import Action, Assessment, Json
+from assent.core.action import Action, Assessment, Json, Reach
 from assent.core.facts import fact_view
 from assent.core.names import words
 
@@ -45,7 +45,7 @@ def effect_view(assessment: Assessment) -> dict[str, Json]:
     effect = assessment.effect
     return {
         "reversible": effect.reversible,
-        "reach": effect.reach.value,
+        "reach": (effect.reach if assessment.vouched or not effect.is_read else Reach.SERVICE).value,
         "outside": effect.outside,
         "money": effect.money,
         "risk": assessment.risk.value,

@@ -109,7 +109,7 @@ class AgentCalls:
 
     def described(self, said: Described) -> tuple[Tool, tuple[str, ...]]:
         """The action as it will be judged, and what the agent said of it that does not count."""
-        if said.action in RESERVED:
+        if said.action.strip().casefold() in RESERVED:
             raise InvalidArguments(f"{said.action} is a word of Assent's own; propose the action under another name")
         _fits_here(said.schema, self.is_trusted)
         ignored: tuple[str, ...] = ()
