@@ -1,6 +1,7 @@
 """Changes of the policy that wait for a second person: over the API, and on the page in a browser without script."""
 
 import asyncio
+import html
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -144,6 +145,32 @@ async def test_the_page_shows_what_waits_and_the_second_person_confirms_it(here:
     assert "Version 2, applied by bob" in after
     assert "A change waits" not in after
     assert (await bob.fill(where, "/policy", digest=found[1])).status_code == 409
+
+
+def long_policy(roles: str, when: str) -> str:
+    notes = "".join(f"# note {number}\n" for number in range(2_001))
+    guard = f"  - {{name: guard, actions: [pay], gate: manual, when: '{when}'}}\n"
+    return f"{notes}{PEOPLE}  mallory: {{roles: [{roles}]}}\nrules:\n{guard}"
+
+
+async def test_what_a_very_long_policy_changes_is_before_whoever_confirms_it(here: Building) -> None:
+    roles = ", ".join(f"reader-of-department-{number:02}" for number in range(6))
+    when = 'args.amount > 0 && args.currency == "EUR" && args.country in ["DE", "FR", "IT"]'
+    await propose_policy(here.premises.store, "default", long_policy(roles, f"{when} || true"), Principal("ada"))
+    (first,) = await here.room.desk.rules.proposals()
+    await here.room.desk.rules.confirm(Principal("bob"), first, first.digest)
+    await here.room.desk.judgement.refresh()
+    text = long_policy(f"{roles}, operator", f"{when} && false")
+    await propose_policy(here.premises.store, "default", text, Principal("ada"))
+    bob = here.browser()
+    await bob.enter(await here.link("bob"))
+    shown = re.search(r'<section class="panel" id="proposal-.*?</section>', (await bob.get("/policy")).text, re.DOTALL)
+    assert shown is not None
+    told = html.unescape(shown.group(0).partition("<details")[0])
+    assert "adds operator" in told
+    assert "|| true -> …" in told
+    assert "&& false" in told
+    assert '<details class="exactly" open>' in shown.group(0)
 
 
 async def test_the_page_rejects_it_too_and_says_when_it_is_too_old(here: Building) -> None:
