@@ -11,7 +11,7 @@ import pytest
 from assent.core.authority import Principal
 from assent.engine.policies import apply_policy, propose_policy
 from tests.server.building import Browser, Building, building
-from tests.server.reception import POLICY, Reception, reception
+from tests.server.reception import POLICY, RISKY, Reception, reception
 
 TWO = f"second_person: true\n{POLICY.replace('  cem:', '  dan: {roles: [operator]}{}  cem:'.replace('{}', chr(10)))}"
 NEW = TWO.replace("quorum: 2, ", "")
@@ -195,3 +195,17 @@ async def test_those_who_may_not_change_the_policy_get_nowhere_from_a_page(here:
         done = await cem.fill(f"/policy/proposals/{proposal.code}/{what}", "/policy", digest=proposal.digest)
         assert done.status_code == 403
     assert await here.premises.store.proposals(here.room.name) == (proposal,)
+
+
+async def test_nobody_alone_allows_in_advance_what_is_critical_and_a_typed_gate_holds_the_rest(desk: Reception) -> None:
+    terms = {"actions": ["*"], "life": "1h"}
+    refused = await desk.post("/grants", {**terms, "max_risk": "critical"}, "operator", 403)
+    assert "put a rule for it into the policy, which a second person confirms" in refused["detail"]
+    assert (await desk.get("/grants?ended=true"))["grants"] == []
+    given = (await desk.post("/grants", terms, "operator", 201))["grant"]
+    assert (await desk.get("/log?kind=grant.given"))["entries"][0]["actor"] == "ann"
+    await desk.gate._judgement.refresh()
+    assert (await desk.carried_out("merge_branch", branch="main")).candidate.verdict.grant == given["id"]
+    typed = await desk.gate.propose("launch_kite", {"to": "sky"}, agent="sweeper", declared=RISKY)
+    assert typed.request is not None
+    assert (typed.request.state.value, typed.request.candidate.verdict.grant) == ("pending", None)
