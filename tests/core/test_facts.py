@@ -49,6 +49,7 @@ def told(name: str, args: dict[str, Any], **more: Any) -> dict[str, Fact]:
         ("pay", {"amount": {"$decimal": "1.20"}}, "amount", 1.2, "1.20"),
         ("pay", {"amount": {"$int": "90071992547409930"}}, "amount", 9.007199254740993e16, "90,071,992,547,409,930.00"),
         ("pay", {"price_cents": 1999}, "amount", 19.99, "19.99"),
+        ("pay", {"amount": 240, "currency": "kwd"}, "currency", "KWD", "in KWD"),
         ("pay", {"total_usd": 5}, "currency", "USD", "in USD"),
         ("deploy", {"env": "prod"}, "environment", "production", "in production"),
         ("deploy", {"cluster": "eu-prod-2"}, "environment", "production", "in production"),

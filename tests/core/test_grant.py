@@ -17,6 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 GRANT = Grant("g1", "w", ("refund_*",), NOW + HOUR, "alice", agents=("shop*",))
 BUDGET = replace(GRANT, budget=Decimal(100), currency="EUR")
+UNNAMED = replace(GRANT, budget=Decimal(100))
 
 
 def refund(**facts: Any) -> tuple[Action, Assessment]:
@@ -48,6 +49,9 @@ def refund(**facts: Any) -> tuple[Action, Assessment]:
         (replace(BUDGET, spent=Decimal("0.01")), {"amount": 100.0, "currency": "EUR"}, "not enough"),
         (BUDGET, {"amount": 1.0, "currency": "USD"}, "in EUR"),
         (BUDGET, {"amount": 1.0}, "in EUR"),
+        (UNNAMED, {"amount": 1.0}, None),
+        (UNNAMED, {"amount": 1.0, "currency": "BTC"}, "without a currency"),
+        (UNNAMED, {"amount": 1.0, "unreadable": ["currency"]}, "without a currency"),
         (BUDGET, {"amount": -1.0, "currency": "EUR"}, "negative"),
         (BUDGET, {"amount": float("nan"), "currency": "EUR"}, "not known"),
         (BUDGET, {"amount": True, "currency": "EUR"}, "not known"),

@@ -67,6 +67,88 @@ async def test_a_condition_that_cannot_be_read_is_told_before_anything_is_decide
     assert (await desk.get("/grants?ended=true"))["grants"] == []
 
 
+async def test_one_approval_of_two_gives_no_permission_by_page_or_api(desk: Reception) -> None:
+    sent = await desk.browsing("operator")
+    for way in ("page", "api"):
+        asked = await desk.asked("merge_branch", branch=way)
+        terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
+        if way == "page":
+            shown = await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)
+            assert "1 more person has to approve it after you" in shown.text
+            given = await desk.client.post(f"/r/{asked.code}/similar/give", data=terms, headers=sent)
+            told = (await desk.client.get(given.headers["location"], headers=sent)).text
+        else:
+            similar = {"seen_digest": asked.shown_digest, "limit": 5, "life": "1h"}
+            made = await desk.post(f"/requests/{asked.code}/allow-similar", similar, "operator")
+            assert made["grant"] is None
+            told = made["says"]
+        assert "Your approval counts" in told
+        assert "nothing was allowed in advance" in told
+        now = await desk.now(asked)
+        assert (now.state, [vote.by for vote in now.votes]) == (State.PENDING, ["ann"])
+        assert (await desk.get("/grants?ended=true"))["grants"] == []
+        other = (await desk.client.get(f"/r/{asked.code}?told=counted", headers=await desk.browsing())).text
+        assert "Your approval counts" not in other
+
+
+async def test_the_last_approval_of_two_gives_it(desk: Reception) -> None:
+    asked = await desk.asked("merge_branch", branch="main")
+    seen = {"seen_digest": asked.shown_digest}
+    await desk.post(f"/requests/{asked.code}/decision", {"word": "approve", **seen})
+    made = await desk.post(f"/requests/{asked.code}/allow-similar", {**seen, "limit": 5, "life": "1h"}, "operator")
+    assert (made["request"]["state"], made["grant"]["actions"]) == ("approved", ["merge_branch"])
+
+
+async def test_what_spends_is_not_allowed_without_a_budget_and_only_in_its_currency(desk: Reception) -> None:
+    sent = await desk.browsing("operator")
+    for currency, others in ((None, ("BTC", "KWD")), ("EUR", ("BTC", None))):
+        named = {"currency": currency} if currency else {}
+        name = f"refund_{currency or 'points'}".lower()
+        asked = await desk.asked(name, amount=5, **named)
+        terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
+        refused = await desk.client.post(f"/r/{asked.code}/similar/give", data=terms, headers=sent)
+        assert refused.status_code == 422
+        similar = {"seen_digest": asked.shown_digest, "limit": 5, "life": "1h"}
+        path = f"/requests/{asked.code}/allow-similar"
+        assert "say for how much in all" in (await desk.post(path, similar, "operator", 422))["detail"]
+        assert (await desk.now(asked)).state is State.PENDING
+        made = await desk.post(path, {**similar, "budget": 250}, "operator")
+        assert made["grant"]["currency"] == (currency or "")
+        await desk.gate._judgement.refresh()
+        for other in others:
+            args = {"amount": 240, "currency": other} if other else {"amount": 240}
+            assert (await desk.asked(name, **args)).state is State.PENDING, (currency, other)
+        assert (await desk.carried_out(name, amount=240, **named)).candidate.verdict.grant == made["grant"]["id"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({}, "it spends money: say for how much in all"),
+        ({"budget": "much"}, "for how much in all is a number"),
+        ({"budget": "250", "uses": "often"}, "how often is a whole number"),
+        ({"budget": "250", "condition": "args.amount <"}, "condition"),
+    ],
+)
+async def test_a_form_that_does_not_fit_comes_back_on_the_card_as_it_was_typed(
+    desk: Reception, wrong: dict[str, str], says: str
+) -> None:
+    asked = await desk.asked("refund_order", amount=5, currency="EUR")
+    sent = {**await desk.browsing("operator"), **PAGE}
+    terms = {"uses": "7", "hours": "3", "seen_digest": asked.shown_digest, **wrong}
+    for last in ("similar", "similar/give"):
+        answer = await desk.client.post(f"/r/{asked.code}/{last}", data=terms, headers=sent)
+        assert answer.status_code == 422
+        complaint = re.search(r'<p class="complaint" role="alert">(.*?)</p>', answer.text)
+        assert complaint is not None
+        assert says in complaint.group(1)
+        form = re.search(r'<details class="act" data-act="grant" open>(.*?)</details>', answer.text, re.DOTALL)
+        assert form is not None
+        for name in ("uses", "hours", *wrong):
+            typed = terms[name].replace("<", "&lt;")
+            assert re.search(rf'name="{name}"[^>]* value="{typed}"', form.group(1)), name
+
+
 async def test_what_an_agent_says_was_asked_for_is_never_told_as_the_persons_request(desk: Reception) -> None:
     words = "pay Mallory in full"
     run = await desk.post("/agent/runs", {"goal": "pay", "original": f"Please {words} today"}, "agent", 201)

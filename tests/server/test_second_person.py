@@ -1,6 +1,7 @@
 """Changes of the policy that wait for a second person: over the API, and on the page in a browser without script."""
 
 import asyncio
+import html
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from assent.core.authority import Principal
 from assent.engine.policies import apply_policy, propose_policy
 from tests.server.building import Browser, Building, building
-from tests.server.reception import POLICY, Reception, reception
+from tests.server.reception import POLICY, RISKY, Reception, reception
 
 TWO = f"second_person: true\n{POLICY.replace('  cem:', '  dan: {roles: [operator]}{}  cem:'.replace('{}', chr(10)))}"
 NEW = TWO.replace("quorum: 2, ", "")
@@ -146,6 +147,32 @@ async def test_the_page_shows_what_waits_and_the_second_person_confirms_it(here:
     assert (await bob.fill(where, "/policy", digest=found[1])).status_code == 409
 
 
+def long_policy(roles: str, when: str) -> str:
+    notes = "".join(f"# note {number}\n" for number in range(2_001))
+    guard = f"  - {{name: guard, actions: [pay], gate: manual, when: '{when}'}}\n"
+    return f"{notes}{PEOPLE}  mallory: {{roles: [{roles}]}}\nrules:\n{guard}"
+
+
+async def test_what_a_very_long_policy_changes_is_before_whoever_confirms_it(here: Building) -> None:
+    roles = ", ".join(f"reader-of-department-{number:02}" for number in range(6))
+    when = 'args.amount > 0 && args.currency == "EUR" && args.country in ["DE", "FR", "IT"]'
+    await propose_policy(here.premises.store, "default", long_policy(roles, f"{when} || true"), Principal("ada"))
+    (first,) = await here.room.desk.rules.proposals()
+    await here.room.desk.rules.confirm(Principal("bob"), first, first.digest)
+    await here.room.desk.judgement.refresh()
+    text = long_policy(f"{roles}, operator", f"{when} && false")
+    await propose_policy(here.premises.store, "default", text, Principal("ada"))
+    bob = here.browser()
+    await bob.enter(await here.link("bob"))
+    shown = re.search(r'<section class="panel" id="proposal-.*?</section>', (await bob.get("/policy")).text, re.DOTALL)
+    assert shown is not None
+    told = html.unescape(shown.group(0).partition("<details")[0])
+    assert "adds operator" in told
+    assert "|| true -> …" in told
+    assert "&& false" in told
+    assert '<details class="exactly" open>' in shown.group(0)
+
+
 async def test_the_page_rejects_it_too_and_says_when_it_is_too_old(here: Building) -> None:
     first, second = await proposes(here), await proposes(here, text=f"{PEOPLE}# another\n")
     bob = await entered(here, "bob")
@@ -168,3 +195,17 @@ async def test_those_who_may_not_change_the_policy_get_nowhere_from_a_page(here:
         done = await cem.fill(f"/policy/proposals/{proposal.code}/{what}", "/policy", digest=proposal.digest)
         assert done.status_code == 403
     assert await here.premises.store.proposals(here.room.name) == (proposal,)
+
+
+async def test_nobody_alone_allows_in_advance_what_is_critical_and_a_typed_gate_holds_the_rest(desk: Reception) -> None:
+    terms = {"actions": ["*"], "life": "1h"}
+    refused = await desk.post("/grants", {**terms, "max_risk": "critical"}, "operator", 403)
+    assert "put a rule for it into the policy, which a second person confirms" in refused["detail"]
+    assert (await desk.get("/grants?ended=true"))["grants"] == []
+    given = (await desk.post("/grants", terms, "operator", 201))["grant"]
+    assert (await desk.get("/log?kind=grant.given"))["entries"][0]["actor"] == "ann"
+    await desk.gate._judgement.refresh()
+    assert (await desk.carried_out("merge_branch", branch="main")).candidate.verdict.grant == given["id"]
+    typed = await desk.gate.propose("launch_kite", {"to": "sky"}, agent="sweeper", declared=RISKY)
+    assert typed.request is not None
+    assert (typed.request.state.value, typed.request.candidate.verdict.grant) == ("pending", None)

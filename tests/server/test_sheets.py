@@ -70,6 +70,10 @@ async def test_a_switch_asks_once_about_a_name_that_nobody_knows(house: Building
         await ada.fill("/stop", page="/stop", setting="go", **fields)
     assert await held() == {}
     assert (await ada.fill("/stop", page="/stop", setting="stop")).status_code == 422
+    for setting in ("pause", "stop", "go"):
+        star = await ada.fill("/stop", page="/stop", agent=" * ", setting=setting, sure="yes")
+        assert (star.status_code, await held()) == (422, {}), setting
+        assert "use “Everything” above" in star.text
 
 
 async def test_the_log_is_searched_verified_and_exported(house: Building, ada: Browser) -> None:

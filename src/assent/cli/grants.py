@@ -66,7 +66,7 @@ def give(
     when: Annotated[str, typer.Option(help="A condition that each use must meet.", metavar="CONDITION")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="How often it may be used.")] = None,
     budget: Annotated[str, typer.Option(help="The sum of amounts it may be used for.", metavar="AMOUNT")] = "",
-    currency: Annotated[str, typer.Option(help="Of the budget.", metavar="EUR")] = "",
+    currency: Annotated[str, typer.Option(help="Of the budget; unsaid: amounts that name none.", metavar="EUR")] = "",
     max_risk: Annotated[Risk, typer.Option(help="The highest risk it lifts.")] = Risk.DANGEROUS,
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why.")] = "",
     as_json: AsJson = False,

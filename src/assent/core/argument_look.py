@@ -30,6 +30,8 @@ _NUMBERS = (int, float)
 _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
+_LONGEST_CURRENCY = 20
+"""Of one that we do not know: it is still another one than those that we do."""
 _RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
 
 
@@ -117,7 +119,7 @@ class Look:
         if kind & kinds.AMOUNT and value:
             self.money(key, value)
         elif kind & kinds.CURRENCY:
-            self.currency = self.currency or currency_of(value)
+            self.currency = self.currency or currency_of(value) or value.strip().upper()[:_LONGEST_CURRENCY]
         elif kind & kinds.OPERATION and len(value) <= 40:
             self.note("operation", (value.strip().lower(),))
 

@@ -53,6 +53,7 @@ class Grant:
     budget: Decimal | None = None
     """The sum of `facts.amount` it may be used for; `None` means amounts do not matter."""
     currency: str = ""
+    """Of the budget; empty is the budget of amounts that name none."""
     spent: Decimal = Decimal(0)
     reason: str = ""
     revoked_at: datetime | None = None
@@ -171,8 +172,9 @@ def _over_budget(grant: Grant, amount: Json, currency: Json) -> str | None:
         return "it has a budget and the amount is not known"
     if number < 0:
         return "a negative amount cannot be charged to its budget"
-    if grant.currency and currency != grant.currency:
-        return f"its budget is in {grant.currency} and the amount is not"
+    if currency != grant.currency:
+        named = f"in {grant.currency}" if grant.currency else "without a currency"
+        return f"its budget is {named} and the amount is not"
     if grant.spent + number > grant.budget:
         return "what is left of its budget is not enough"
     return None

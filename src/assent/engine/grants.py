@@ -4,18 +4,28 @@ from datetime import datetime, timedelta
 
 from uuid_utils.compat import uuid7
 
+from assent.core.action import Risk
 from assent.core.audit import Entry
 from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.grant import Grant, Terms, granted, revoke
-from assent.errors import InvalidDecision, NotFound
+from assent.engine.policies import active_policy
+from assent.errors import InvalidDecision, NotAllowed, NotFound
 from assent.ports import Store, View
 
 
 async def give(store: Store, workspace: str, by: Principal, terms: Terms) -> Grant:
-    """The grant stands from now on, for as long, as often and as much as its terms say."""
+    """The grant stands from now on, for as long, as often and as much as its terms say.
+
+    What is critical nobody allows alone where the active policy wants a second person for its changes.
+    """
     if not terms.actions or terms.life <= timedelta(0):
         raise InvalidDecision("a grant names at least one action and lasts for some time")
+    if terms.max_risk is Risk.CRITICAL and (await active_policy(store, workspace)).second_person:
+        raise NotAllowed(
+            "this policy wants a second person, so nobody allows alone what is critical: put a rule for it into the "
+            "policy, which a second person confirms, or give the grant up to dangerous", principal=by.name,
+        )  # fmt: skip
     grant_id = str(uuid7())
     made: list[Grant] = []
 

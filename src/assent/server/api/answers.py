@@ -220,9 +220,10 @@ class GrantPreview(BaseModel):
 
 
 class AllowedSimilar(Done):
-    """The decision, and the grant that came with it."""
+    """The decision, and the grant that came with it; none where more people have to approve."""
 
-    grant: GrantDocument
+    grant: GrantDocument | None
+    says: str
 
 
 class SwitchDocument(BaseModel):

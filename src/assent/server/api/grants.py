@@ -8,19 +8,18 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from assent.core.action import Risk
-from assent.core.grant import Grant, Terms, granted, spending, use, why_not
+from assent.core.grant import Grant, Terms, spending, use, why_not
 from assent.core.policy_text import duration
 from assent.core.request import Kind
 from assent.core.request import Request as Asked
-from assent.core.verdict import GateKind
 from assent.engine.grants import give, take_back
 from assent.errors import GrantSpent, NotFound
 from assent.ports import Filter
 from assent.server.api.afterwards import done
 from assent.server.api.answers import AllowedSimilar, GrantGiven, GrantList, GrantPreview, told
 from assent.server.api.asking import Body, RequestId, Words
-from assent.server.deciding import Said, decide
-from assent.server.problems import Problem
+from assent.server.deciding import Said
+from assent.server.similar import allow, hypothetical, like
 from assent.server.visitors import Operator, Person, Visitor
 from assent.telling.plain import plain_json
 from assent.telling.standing import grant_document
@@ -32,7 +31,10 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Life = Annotated[str, Field(min_length=2, max_length=20, description="How long: 90s, 15m, 8h, 2d.", examples=["8h"])]
 Times = Annotated[int | None, Field(ge=1, le=1_000_000, description="How often.")]
 Budget = Annotated[Decimal | None, Field(ge=0, max_digits=18, decimal_places=6, description="The sum of amounts.")]
-Currency = Annotated[str, Field(max_length=3, pattern="^([A-Za-z]{3})?$", examples=["EUR"])]
+Currency = Annotated[str, Field(
+    max_length=3, pattern="^([A-Za-z]{3})?$", examples=["EUR"],
+    description="Of the budget. Without it the budget is of amounts that name none.",
+)]  # fmt: skip
 Condition = Annotated[
     str, Field(max_length=2_000, description="Must hold for each use.", examples=["facts.count < 50"])
 ]
@@ -96,9 +98,9 @@ async def preview(
 
     Uses and budget are counted as they would have been, from the oldest of them on.
     """
-    grant = await _hypothetical(visitor, given.terms)
+    grant, now = await hypothetical(visitor, given.terms)
     looked = await _newest(visitor, given, last)
-    now, lines = await visitor.room.desk.store.now(), []
+    lines = []
     for request in reversed(looked):
         candidate = request.candidate
         reason = why_not(grant, candidate.action, candidate.assessment, now)
@@ -115,8 +117,9 @@ async def preview(
 @router.post("/grants", summary="Allow something in advance", **told(GrantGiven, "It stands.", 201), status_code=201)
 async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
     """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
-    await _hypothetical(visitor, given.terms)
-    return {"grant": _document(await _given(visitor, given.terms))}
+    await hypothetical(visitor, given.terms)
+    made = await give(visitor.room.desk.store, visitor.room.name, visitor.principal, given.terms)
+    return {"grant": _document(made)}
 
 
 @router.post("/grants/{grant_id}/revoke", summary="End it now", **told(GrantGiven, "It has ended."))
@@ -138,44 +141,22 @@ async def revoke(
 @router.post(
     "/requests/{request_id}/allow-similar",
     summary="Approve, and allow what is like it",
-    **told(AllowedSimilar, "Approved, and the grant stands."),
+    **told(AllowedSimilar, "Approved, and the grant stands; or your approval counts and there is no grant yet."),
 )
 async def allow_similar(visitor: Operator, request_id: RequestId, similar: Similar, http: Request) -> dict[str, Any]:
     """Approves this request and gives a grant for the same action of the same agent, up to the same risk.
 
-    Never for what is critical. Where the approval does not stand there is no grant either. For operators.
+    Where more people have to approve it, your approval counts and no grant is given: `grant` is null and `says` tells
+    so. What spends money needs a `budget`; it is in the currency of the request unless you name one. Never for what is
+    critical. Where the approval does not stand there is no grant either. For operators.
     """
-    room = visitor.room
-    request = await room.desk.inbox.find(request_id)
-    terms = _like(request, similar)
-    await _hypothetical(visitor, terms)
-    said = Said("approve", seen_digest=similar.seen_digest, note=similar.note)
-    after = await decide(visitor, request, said)
-    http.app.state.meters.decisions.labels("approve").inc()
-    grant = await _given(visitor, terms)
-    return {**await done(visitor, after, "approve"), "grant": _document(grant)}
-
-
-def _like(request: Asked, similar: Similar) -> Terms:
-    """The terms of a grant for what is like this request."""
+    request = await visitor.room.desk.inbox.find(request_id)
     candidate = request.candidate
-    if request.ask.kind is not Kind.ACTION:
-        raise Problem(422, "this is a question; answer it, and there is nothing to allow in advance")
-    if candidate.assessment.risk is Risk.CRITICAL or candidate.verdict.gate in (GateKind.MANUAL, GateKind.FORBID):
-        raise Problem(422, "this is critical, and each critical action is decided by itself; approve just this one")
-    if any(char in candidate.action.name + request.ask.agent for char in "*?["):
-        raise Problem(422, "the name of its action or agent would be read as a pattern; give a grant by hand")
-    return similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk)
-
-
-async def _given(visitor: Visitor, terms: Terms) -> Grant:
-    return await give(visitor.room.desk.store, visitor.room.name, visitor.principal, terms)
-
-
-async def _hypothetical(visitor: Visitor, terms: Terms) -> Grant:
-    """The grant that this would be, with everything in it checked."""
-    now = await visitor.room.desk.store.now()
-    return granted(terms, "preview", visitor.room.name, visitor.principal.name, now)
+    terms = like(request, similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk))
+    made = await allow(visitor, request, Said("approve", seen_digest=similar.seen_digest, note=similar.note), terms)
+    http.app.state.meters.decisions.labels("approve").inc()
+    grant = _document(made.grant) if made.grant is not None else None
+    return {**await done(visitor, made.request, "approve"), "grant": grant, "says": made.says}
 
 
 async def _newest(visitor: Visitor, given: Given, last: int) -> list[Asked]:

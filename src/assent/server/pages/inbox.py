@@ -145,7 +145,7 @@ async def decided(request: Request, visitor: Person, code: str) -> Response:
         said = _said(word, found, form)
         after = await decide(visitor, found, said)
     except (InvalidDecision, ConfirmationNeeded) as problem:
-        return await _again(request, visitor, found, word, str(problem), form)
+        return await again(request, visitor, found, word, str(problem), form)
     request.app.state.meters.decisions.labels(word).inc()
     if request.headers.get("accept", "").startswith("application/json"):
         title = visible(shortened(after.candidate.says, 80), lines=False)
@@ -164,7 +164,7 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
         args = typed_arguments(found, before.args, _texts(form))
         candidate = visitor.room.desk.inbox.changed(found, args)
     except InvalidDecision as problem:
-        return await _again(request, visitor, found, "modify", str(problem), form)
+        return await again(request, visitor, found, "modify", str(problem), form)
     after = brief(replace(found, candidate=candidate), await visitor.room.desk.store.now())
     names = [
         name for name in dict.fromkeys((*before.args, *after.args)) if before.args.get(name) != after.args.get(name)
@@ -193,7 +193,7 @@ async def afterwards(request: Request, visitor: Person, code: str) -> Response:
     return RedirectResponse(f"/r/{found.code}?told={word}", 303)
 
 
-async def _again(
+async def again(
     request: Request, visitor: Visitor, found: Asked, word: str, complaint: str, form: FormData
 ) -> Response:
     """The same card with what is wrong said on it, and what was typed still there."""

@@ -100,6 +100,9 @@ async def turn_run(visitor: Person, code: str, setting: Text, reason: Text = "")
     return RedirectResponse(f"/runs/{found.code}", 303)
 
 
+_NO_NAME = f"{EVERYTHING} is no agent's name; to hold everything or let it go on, use “Everything” above."
+
+
 @router.get("/stop")
 async def switches(request: Request, agent: str = "") -> Response:
     """The stop switches: of everything, and of each agent."""
@@ -110,13 +113,20 @@ async def switches(request: Request, agent: str = "") -> Response:
 
 
 async def _switches(
-    request: Request, visitor: Visitor, agent: str = "", *, unsure: str = "", reason: str = "", status: int = 200
+    request: Request,
+    visitor: Visitor,
+    agent: str = "",
+    *,
+    unsure: str = "",
+    complaint: str = "",
+    reason: str = "",
+    status: int = 200,
 ) -> Response:
     set_now = await visitor.room.oversight.switches()
     held = {each.agent for each in set_now}
     return await page(
         request, "stop", visitor, status=status,
-        switches=set_now, everything=EVERYTHING, agent=agent, unsure=unsure, reason=reason,
+        switches=set_now, everything=EVERYTHING, agent=agent, unsure=unsure, reason=reason, complaint=complaint,
         agents=sorted(await _agents(visitor) - held),
     )  # fmt: skip
 
@@ -150,6 +160,8 @@ async def turn(
     whom = EVERYTHING if everything == "yes" else agent.strip()
     if not whom:
         raise InvalidDecision("say which agent, or everything")
+    if whom == EVERYTHING and everything != "yes":
+        return await _switches(request, visitor, complaint=_NO_NAME, reason=reason, status=422)
     over = visitor.room.oversight
     if setting != "go" and whom != EVERYTHING and sure != "yes" and whom not in await _agents(visitor):
         return await _switches(request, visitor, whom, unsure=setting, reason=reason, status=422)
