@@ -113,7 +113,8 @@ def served(name: str, place: Place, *, planted: bool = False) -> Iterator[Served
 def made(place: Place, count: int, size: int, say: Say) -> None:
     """So many runs more, parked by an agent; and then, if that is not yet `size`, copies of what is there."""
     place.enter()
-    os.environ["ASSENT_DATABASE"] = place.database
+    # One agent may have only so many requests wait, so those that come later are another's.
+    os.environ |= {"ASSENT_DATABASE": place.database, "ASSENT_TEST_AGENT": "first" if size else "second"}
     host = importlib.import_module("tests.evidence.parked_host")
 
     async def main() -> None:

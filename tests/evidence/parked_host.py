@@ -42,7 +42,7 @@ def all_parked_kept() -> None:
 if "ASSENT_TEST_PLANTED" in os.environ:
     all_parked_kept()
 
-gate = assent.open(agent=AGENT)
+gate = assent.open(agent=os.environ.get("ASSENT_TEST_AGENT", AGENT))
 
 
 @gate.guard(reversible=False, reach="local")
