@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.action import Fact
+from assent.core.action import Action, Fact
 from assent.core.argument_look import MOST_VALUES
+from assent.core.classify import classify
 from assent.core.command_text import read_shell, read_sql
 from assent.core.facts import DEFAULTS, fact_view, facts_of, secrets_in
 from assent.core.secret_text import secret_texts
@@ -360,3 +361,16 @@ def test_a_quoted_part_with_an_at_does_not_hide_where_a_mail_goes() -> None:
     (whom,) = recipients_in('"a@example.com"@evil.com')
     assert is_outside(whom, ["example.com"])
     assert recipients_in('"Lee, Ann" <ann@example.com>, bo@example.com') == ("ann@example.com", "bo@example.com")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"rows": [{"amount": 5, "currency": "EUR"}, {"amount": 240, "currency": "BTC"}]},
+        {"amount": "5 EUR", "fee_amount": "240 USD"},
+    ],
+)
+def test_a_call_in_more_than_one_currency_is_in_none_of_them(args: dict[str, Any]) -> None:
+    found = {fact.name: fact for fact in classify(Action("pay_rows", args, agent="bot")).facts}
+    assert found["currency"].value == "several"
+    assert found["currency"].says == "in more than one currency"

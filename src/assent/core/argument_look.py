@@ -30,6 +30,8 @@ _NUMBERS = (int, float)
 _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
+SEVERAL_CURRENCIES = "several"
+"""Where one call names more than one, it is in none of them."""
 _LONGEST_CURRENCY = 20
 """Of one that we do not know: it is still another one than those that we do."""
 _RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
@@ -119,7 +121,8 @@ class Look:
         if kind & kinds.AMOUNT and value:
             self.money(key, value)
         elif kind & kinds.CURRENCY:
-            self.currency = self.currency or currency_of(value) or value.strip().upper()[:_LONGEST_CURRENCY]
+            named = currency_of(value) or value.strip().upper()[:_LONGEST_CURRENCY]
+            self.currency = named if self.currency in ("", named) else SEVERAL_CURRENCIES
         elif kind & kinds.OPERATION and len(value) <= 40:
             self.note("operation", (value.strip().lower(),))
 

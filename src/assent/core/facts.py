@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from assent.core.action import Fact, Json
-from assent.core.argument_look import Look
+from assent.core.argument_look import SEVERAL_CURRENCIES, Look
 from assent.core.money_text import Money
 from assent.core.names import Family, Name, singular, split_name, words
 from assent.core.place_text import ALARMING, environment_in, is_odd_host, is_outside, recipients_in
@@ -203,15 +203,18 @@ def _sized(size: int) -> str:
 
 def _amounts(look: Look) -> list[Fact]:
     largest = max(look.amounts, key=lambda money: money.amount)
-    currency = largest.currency or look.currency
-    money = Money(largest.amount, currency)
+    named = {each.currency for each in look.amounts if each.currency} | ({look.currency} if look.currency else set())
+    currency = SEVERAL_CURRENCIES if len(named) > 1 else next(iter(named), "")
+    shown = "" if currency == SEVERAL_CURRENCIES else currency
+    money = Money(largest.amount, largest.currency or shown)
     says = str(money) if len(look.amounts) == 1 else f"{money}, the largest of {len(look.amounts)} amounts"
     facts = [Fact("amount", float(money.amount), says, hurts=money.amount >= _MUCH)]
     if len(look.amounts) > 1:
-        total = Money(sum((abs(each.amount) for each in look.amounts), Decimal(0)), currency)
+        total = Money(sum((abs(each.amount) for each in look.amounts), Decimal(0)), shown)
         facts.append(Fact("total", float(total.amount), f"{total} in all", hurts=total.amount >= _MUCH))
     if currency:
-        facts.append(Fact("currency", currency, f"in {currency}"))
+        says = f"in {currency}" if shown else "in more than one currency"
+        facts.append(Fact("currency", currency, says, hurts=not shown))
     return facts
 
 
