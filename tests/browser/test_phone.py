@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import urljoin
 
 from playwright.async_api import expect
 
@@ -15,7 +16,7 @@ HAND: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True,
 
 async def fits(guest: Guest) -> None:
     wide = await guest.page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= 390, f"{wide} pixels wide"
+    assert wide <= 390, f"{guest.page.url}: {wide} pixels wide"
 
 
 async def test_from_the_list_to_the_card_and_back(house: House) -> None:
@@ -136,3 +137,11 @@ async def test_undo_and_review(house: House) -> None:
         await alice.page.get_by_role("button", name="Undo").tap()
         await alice.sees("undone", within="#card .due")
     assert content == {"a": "old"}
+
+
+async def test_pages_with_tables_are_no_wider_than_the_screen(house: House) -> None:
+    await house.law(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, because: files stay gone}]\n")
+    alice = await house.guest(**HAND)
+    for path in ("settings", "policy", "api"):
+        await alice.page.goto(urljoin(alice.page.url, f"/{path}"))
+        await fits(alice)

@@ -29,6 +29,7 @@ async def test_a_run_is_on_record_with_its_steps(house: House) -> None:
         await world.move(found[0])
         await run.spent("0.25")
         await run.observed("web", "see password=hunter2hunter2")
+        await run.observed("https://x.example/?password=hunter2hunter2", "fine")
         run.outcome = {"moved": 1}
     record = await the_run(house)
     assert (record.state, record.agent, record.steps) == (RunState.FINISHED, "cleanup", 2)

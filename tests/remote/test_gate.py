@@ -14,6 +14,7 @@ from assent.core.request import State
 from assent.core.run import RunState
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
+from assent.errors import SettingsError
 from assent.ports import Filter, RunFilter
 from tests.remote.place import Place
 
@@ -440,3 +441,24 @@ async def test_a_run_inside_another_that_had_finished_is_not_taken_twice(place: 
     await work()
     assert ran == ["inside"]
     assert {run.state for run in await place.desk.store.runs("default", RunFilter())} == {RunState.FINISHED}
+
+
+@pytest.mark.parametrize("token", ["", "  \n", "aat_ä.default", "aat_a\nb.default", "aat_a b.default", "aat_\x00"])
+def test_a_token_that_cannot_be_sent_is_an_error_at_once(token: str):
+    with pytest.raises(SettingsError, match="token") as error:
+        assent.connect("http://127.0.0.1:9", token, retry_for=2)
+    assert "aat_" not in str(error.value)
+
+
+async def test_a_line_break_around_a_token_does_not_matter(place: Place):
+    token = await place.token("cleanup")
+    gate = await asyncio.to_thread(assent.connect, place.url, f" {token}\n", retry_for=2)
+    assert gate._context.agent == "cleanup"
+    await gate.close()
+
+
+async def test_what_cannot_be_sent_is_not_tried_again(place: Place):
+    gate = await asyncio.to_thread(assent.connect, place.url, await place.token("cleanup"), retry_for=2)
+    with pytest.raises(SettingsError, match="cannot be sent"):
+        await gate._line.post("/asks", {}, once="two\nlines")
+    await gate.close()

@@ -117,6 +117,18 @@ async def test_every_command_reads_and_decides_through_the_server(
     assert "nobody is logged in" in await terminal.run("pending", code=4)
 
 
+@pytest.mark.parametrize("words", [("link",), ("token", "give", "cleanup"), ("token", "list"), ("password",)])
+async def test_no_way_in_is_made_that_the_server_does_not_know(
+    server: tuple[str, str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    url, link = server
+    terminal = Terminal(tmp_path, url)
+    await terminal.run("login", url, link)
+    said = await terminal.run(*words, code=1, said="correct horse battery\n")
+    assert "on the server's machine" in " ".join(said.split())
+    assert not re.search("aat_|apl_", said)
+
+
 async def test_two_people_elsewhere_change_the_policy_together(
     gate: assent.Gate, server: tuple[str, str], database: str, tmp_path: Path
 ) -> None:

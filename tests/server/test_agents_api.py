@@ -16,6 +16,7 @@ from assent.core.request import State
 from assent.core.run import RunState
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
+from assent.server.api.agent_runs import Stop, _headline
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 
 DELETE = {"action": "delete_files", "args": {"paths": ["/a", "/b"]}}
@@ -491,3 +492,24 @@ async def test_nonsense_is_a_problem_of_the_caller(place: Place, said: dict[str,
 async def test_a_lease_is_neither_nothing_nor_for_ever(place: Place, lease: Any):
     async with place.agent() as agent:
         problem(await agent.post("/proposals", json={**DELETE, "lease": lease}), 422, "invalid")
+
+
+async def test_no_word_of_an_agent_keeps_a_secret_in_the_clear(place: Place):
+    secret = "password=hunter2hunter2"
+    said = {
+        **DELETE, "says": f"Delete with {secret}", "if_denied": f"else {secret}",
+        "options": [{"label": f"Less {secret}", "consequence": f"then {secret}"}],
+    }  # fmt: skip
+    async with place.agent() as agent:
+        await place.policy("agents: {cleanup: {}}\n")
+        told = ok(await agent.post("/proposals", json=said), 201)
+        found = await place.desk.store.request("default", told["id"])
+        assert "Delete with" in repr(found)
+        assert "Less" in repr(found)
+        assert "hunter2" not in repr(found)
+
+
+def test_a_secret_is_taken_out_of_a_headline_before_it_is_cut():
+    key = "AKIA" + "ABCDEFGH12345678"
+    said = Stop(fence=1, kind="checkpoint", args={"checkpoint": "x" * 87 + " " + key})
+    assert "AKIAABC" not in _headline(said)

@@ -210,3 +210,14 @@ async def test_a_change_is_shown_with_everything_that_would_run(desk: Reception)
     for text in ("tidy_shelf", "shelf", "7", "label", "north wing", "recipients", "eve@example.com"):
         assert text in whole.group(1), text
     assert (await desk.now(asked)).candidate.args_text == asked.candidate.args_text
+
+
+async def test_no_argument_comes_from_what_was_heard_after_it_was_asked(desk: Reception) -> None:
+    async with desk.gate.run("pay", agent="sweeper") as run:
+        await run.observed("catalogue", "the shelf is shelf-early")
+        asked = await desk.asked(first="shelf-early", second="shelf-later")
+        await run.observed("tidy_shelf", "done: shelf-later and shelf-early")
+    sent = await desk.browsing("operator")
+    page = (await desk.client.get(f"/r/{asked.code}", headers={**sent, **PAGE})).text
+    assert "from what catalogue returned" in page
+    assert "from what tidy_shelf returned" not in page

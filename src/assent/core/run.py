@@ -73,6 +73,8 @@ class Observation:
     source: str
     text: str
     trusted: bool = False
+    at: datetime | None = None
+    """When it was put on record."""
 
 
 @dataclass(frozen=True, slots=True)

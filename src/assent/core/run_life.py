@@ -191,7 +191,8 @@ def _progressed(run: Run, event: Progress, now: datetime) -> Change:
     used = dict(run.used)
     for name, amount in event.used.items():
         used[name] = used.get(name, Decimal(0)) + amount
-    seen = run.observations if event.observation is None else (*run.observations, event.observation)[-OBSERVATIONS:]
+    new = () if event.observation is None else (replace(event.observation, at=now),)
+    seen = (*run.observations, *new)[-OBSERVATIONS:]
     steps = run.steps + event.steps
     run = replace(
         run,

@@ -118,12 +118,18 @@ class AgentCalls:
             vouched = replace(said, says="", options=(), if_denied="", idempotent=False, declared=NOTHING_DECLARED)
             names = ("says", "options", "if_denied", "idempotent")
             ignored = tuple(name for name in names if getattr(said, name))
+        vault = self._office.vault
+        options = tuple(
+            replace(each, label=str(redacted(vault, each.label)), consequence=str(redacted(vault, each.consequence)))
+            for each in vouched.options
+        )
         made = tool(
-            said.action, description=str(redacted(self._office.vault, said.description)), schema=said.schema,
+            said.action, description=str(redacted(vault, said.description)), schema=said.schema,
             schema_text=canonical(said.schema) if said.schema is not None else "",
             declared=vouched.declared, trusted=self.is_trusted,
             claimed=NOTHING_DECLARED if self.is_trusted else said.declared,
-            says=vouched.says, options=vouched.options, if_denied=vouched.if_denied, needed_by=said.needed_by,
+            says=str(redacted(vault, vouched.says)), options=options,
+            if_denied=str(redacted(vault, vouched.if_denied)), needed_by=said.needed_by,
             secret=said.secret, idempotent=vouched.idempotent,
         )  # fmt: skip
         return made, ignored

@@ -125,8 +125,9 @@ class HeldRun:
 
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
-        clean = str(redacted(self._office.vault, text))[:EXCERPT]
-        await self._move(lambda fence: Progress(fence, observation=Observation(source, clean, trusted)))
+        clean, name = (str(redacted(self._office.vault, said)) for said in (text, source))
+        seen = Observation(name, clean[:EXCERPT], trusted)
+        await self._move(lambda fence: Progress(fence, observation=seen))
 
     async def checked_in(self) -> None:
         """A person has looked at the run."""

@@ -122,11 +122,13 @@ class RemoteStore:
     async def flush(self) -> None:
         return None
 
-    async def transact(self, *_: Any, **__: Any) -> None:
-        """Nothing is changed from here but by a call of its own; time is moved on by the server."""
+    async def transact(self, workspace: str, request_id: str | None, *_: Any, run: str = "", **__: Any) -> None:
+        """Time is moved on by the server; whatever else would be written here is refused, never left out silently."""
+        if request_id is None and not run:
+            raise _elsewhere()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise StoreError("this is done where the database is: run it on the server's machine")
+        raise _elsewhere()
 
 
 def remote_store(line: Session, workspace: str) -> Store:
@@ -289,6 +291,10 @@ class RemoteRules(Rules):
             if each.id == grant_id:
                 return each
         raise NotFound(f"there is no grant {grant_id}")
+
+
+def _elsewhere() -> StoreError:
+    return StoreError("this is done where the database is: run it on the server's machine")
 
 
 def _one(record: Any) -> Request | None:

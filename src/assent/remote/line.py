@@ -30,7 +30,7 @@ class Line:
 
     def __init__(self, url: str, token: str, portal: Portal, *, retry_for: float) -> None:
         self._url, self._portal, self._retry_for = url.rstrip("/"), portal, retry_for
-        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._headers = {"Authorization": f"Bearer {_sendable(token)}", "Accept": "application/json"}
         self._client: httpx.AsyncClient | None = None
 
     async def get(self, path: str, *, wait: float = 0, **params: str | int) -> dict[str, Any]:
@@ -70,6 +70,11 @@ class Line:
                 )  # fmt: skip
             except (httpx.UnsupportedProtocol, httpx.InvalidURL) as problem:
                 raise SettingsError(f"{self._url} is no address of a server ({problem}); such as https://…") from None
+            except httpx.LocalProtocolError as problem:
+                raise SettingsError(
+                    f"this cannot be sent to {self._url} ({type(problem).__name__}); look at the token "
+                    "and at the names that the call carries"
+                ) from None
             except httpx.TransportError as problem:
                 why = type(problem).__name__
             else:
@@ -94,3 +99,13 @@ class Line:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
             self._client = httpx.AsyncClient(headers=self._headers, limits=limits)
         return self._client
+
+
+def _sendable(token: str) -> str:
+    """The token without what files and shells leave around it; the error never repeats it."""
+    token = token.strip()
+    if not token:
+        raise SettingsError("the token is empty; `assent token give AGENT` on the server's machine makes one")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise SettingsError("the token has characters that no token has; give it as `assent token give` printed it")
+    return token

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from assent.core.run import PlanStep
+from assent.core.secret_text import without_secrets
 from assent.core.verdict import GateKind
 from assent.engine.agent_runs import AgentRuns, Taken
 from assent.engine.office import NotAsked, StopPoint
@@ -244,7 +245,8 @@ def _headline(said: Stop) -> str:
     """What the card is called, in our words; of the agent's there is at most a name."""
 
     def name(field: str) -> str:
-        return str(said.args.get(field, ""))[:100]
+        # A secret that was cut is not recognised any more.
+        return without_secrets(str(said.args.get(field, "")))[:100]
 
     return {
         "checkpoint": f"Checkpoint: {name('checkpoint')}",

@@ -123,7 +123,7 @@ def card_look(
     On a `whole` card nothing that runs is folded.
     """
     card = brief(request, now)
-    sources = _sources(about.run)
+    sources = _sources(about.run, card.asked_at)
     args = arguments(card.args, sources) if card.question is None else ()
     args = opened(args) if whole else args
     options = tuple(_option(line, whole) for line in card.options)
@@ -171,12 +171,14 @@ def _likeness(request: Request, why_not: str) -> str:
     return hashlib.sha256(f"{shows!r} {why_not}".encode(errors="backslashreplace")).hexdigest()[:16]
 
 
-def _sources(run: Run | None) -> Sources:
+def _sources(run: Run | None, asked_at: datetime) -> Sources:
+    """Where its values may have come from: only what was there before it was asked."""
     if run is None:
         return Sources()
     # What an agent elsewhere says that somebody said is its word, not theirs.
     original = "" if run.asked_by.startswith("agent:") else run.original
-    return Sources(original, tuple((each.source, each.text, each.trusted) for each in run.observations))
+    before = [each for each in run.observations if each.at is not None and each.at < asked_at]
+    return Sources(original, tuple((each.source, each.text, each.trusted) for each in before))
 
 
 def _option(line: OptionLine, whole: bool) -> OptionLook:
