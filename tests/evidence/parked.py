@@ -250,17 +250,23 @@ def watched(both: list[Served], size: Size, progress: Progress) -> dict[str, flo
 
 
 def at_the_servers(places: dict[str, Place], size: Size) -> dict[str, float]:
-    """How large a server of each is, once it has settled and its pages were looked at."""
+    """How large a server of each is when it has settled; and, without a bound, when its pages were looked at, which
+    fills what the database keeps of its own file."""
     figures = {}
+
+    def measured(when: str) -> None:
+        time.sleep(size.settle)
+        for name, one in servers.items():
+            figures[f"{name}: {when}, MB"] = round(psutil.Process(one.process.pid).memory_info().rss / 2**20, 1)
+
     with ExitStack() as stack:
         servers = {name: stack.enter_context(serving.served("server", place)) for name, place in places.items()}
+        measured("the server")
         for one in servers.values():
             with httpx.Client(base_url=one.url, headers=one.headers, timeout=60) as client:
                 for path in ("/", "/runs", "/log", "/policy") * LOOKS:
                     client.get(path, headers={"accept": "text/html"}).raise_for_status()
-        time.sleep(size.settle)
-        for name, one in servers.items():
-            figures[f"{name}: the server, MB"] = round(psutil.Process(one.process.pid).memory_info().rss / 2**20, 1)
+        measured("the server, its pages looked at")
     return figures
 
 
