@@ -21,7 +21,7 @@ class Rules:
         file: str = "assent.yaml",
         *,
         based_on: int | None = None,
-        lock_me_out: bool = False,
+        lock_me_out: bool = False,  # noqa: ARG002  only a server asks for it
     ) -> StoredPolicy | PolicyProposal:
         """The document is the active policy; or it waits for a second person."""
         return await apply_policy(self._store, self._workspace, text, by, file, based_on=based_on)
