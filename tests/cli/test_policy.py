@@ -78,7 +78,9 @@ def test_show_prints_the_text_as_applied(assent: Assent, file: Path) -> None:
 
 def test_only_an_operator_applies_where_there_are_any(assent: Assent, file: Path) -> None:
     file.write_text(f"people: {{ann: {{os_users: [{me()}]}}, bob: {{os_users: [x], roles: [operator]}}}}\n")
-    assert "after this you may not change the policy again" in assent("policy", "apply", "assent.yaml").err
+    assert "pass --yes" in assent("policy", "apply", "assent.yaml", code=6).err
+    assert assent("policy", "show", "--json").json["version"] == 0
+    assert "after this you may not change the policy again" in assent("policy", "apply", "assent.yaml", "--yes").err
     assert "does not have the role operator" in assent("policy", "apply", "assent.yaml", code=4).err
     assent("grants", "give", "x", "--for", "1h", code=4)
     assent("keys", "rotate", code=4)

@@ -9,10 +9,11 @@ import yaml
 
 from assent.assemble import Desk, read_policy, store_for
 from assent.cli import judging, proposing
+from assent.cli.asking import agreed
 from assent.cli.plain import print_json
 from assent.cli.policy_words import summary, tell_changes
 from assent.cli.print import banner, console, inert, listing, say, warn
-from assent.cli.session import AsJson, at_desk, operator, settings_of
+from assent.cli.session import AsJson, at_desk, can_ask, operator, settings_of
 from assent.cli.typed_json import mapping
 from assent.core.action import Json, Reach, Risk
 from assent.core.policy import Policy, builtin_policy
@@ -22,7 +23,7 @@ from assent.core.text import span, visible
 from assent.engine.describing import declaration
 from assent.engine.gate import os_user
 from assent.engine.judgement import Judgement
-from assent.errors import NotFound
+from assent.errors import ConfirmationNeeded, NotFound
 from assent.ports import StoredPolicy
 from assent.telling.differing import changes, lockout
 from assent.telling.explaining import Call, explained
@@ -58,6 +59,7 @@ def apply(
     ctx: typer.Context,
     file: File,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also where you could not change it back: for scripts.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a file the active policy, after saying what that changes. Where it says so, a second person confirms it.
@@ -73,14 +75,19 @@ def apply(
         person = operator(desk)
         is_same = active is not None and active.text == text
         found = changes(to_document(old), to_document(new))
-        warnings = (*new.warnings, *lockout(new, os_user()))
+        shut_out = lockout(new, "" if desk.logged_in else os_user(), person)
+        warnings = (*new.warnings, *shut_out)
         if not as_json:
             tell_changes(old, new, found, warnings)
         version = active.version if active else 0
         made = None
         if not is_same and not dry_run:
+            if shut_out and not yes:
+                if not can_ask(as_json=as_json):
+                    raise ConfirmationNeeded(f"{shut_out[0]}; pass --yes if that is meant", phrase="")
+                agreed("apply", "You could not change it back yourself.")
             # What was shown is what is changed, or nothing: another version in between is said instead.
-            made = await desk.rules.apply(person, text, file, based_on=old.version)
+            made = await desk.rules.apply(person, text, file, based_on=old.version, lock_me_out=bool(shut_out))
         waits = made if isinstance(made, PolicyProposal) else None
         version = made.version if isinstance(made, StoredPolicy) else version
         if as_json:

@@ -15,7 +15,13 @@ class Rules:
         self._store, self._workspace = store, workspace
 
     async def apply(
-        self, by: Principal, text: str, file: str = "assent.yaml", *, based_on: int | None = None
+        self,
+        by: Principal,
+        text: str,
+        file: str = "assent.yaml",
+        *,
+        based_on: int | None = None,
+        lock_me_out: bool = False,  # noqa: ARG002  only a server asks for it
     ) -> StoredPolicy | PolicyProposal:
         """The document is the active policy; or it waits for a second person."""
         return await apply_policy(self._store, self._workspace, text, by, file, based_on=based_on)

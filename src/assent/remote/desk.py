@@ -234,9 +234,15 @@ class RemoteRules(Rules):
         self._line = line
 
     async def apply(
-        self, by: Principal, text: str, file: str = "assent.yaml", *, based_on: int | None = None
+        self,
+        by: Principal,
+        text: str,
+        file: str = "assent.yaml",
+        *,
+        based_on: int | None = None,
+        lock_me_out: bool = False,
     ) -> StoredPolicy | PolicyProposal:
-        body = {"text": text, "file": file.rsplit("/", 1)[-1], "based_on": based_on}
+        body = {"text": text, "file": file.rsplit("/", 1)[-1], "based_on": based_on, "lock_me_out": lock_me_out}
         made = await self._line.post("/api/v1/policy", body)
         return self._proposal(made["proposal"]) if "proposal" in made else await self._active()
 

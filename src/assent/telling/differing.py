@@ -4,11 +4,9 @@ import difflib
 from collections.abc import Mapping
 
 from assent.core.action import Json
-from assent.core.authority import resolve
+from assent.core.authority import Principal, may_change, principal_named, resolve
 from assent.core.policy import Policy
 from assent.core.text import shortened
-from assent.engine.policies import may_operate
-from assent.errors import NotAllowed
 
 _UNSAID = "not said"
 _LONGEST = 60
@@ -42,14 +40,21 @@ def line_changes(old: str, new: str) -> tuple[str, ...]:
     return tuple(difflib.unified_diff(before, after, "active", "proposed", lineterm="", n=2))
 
 
-def lockout(new: Policy, os_user: str) -> tuple[str, ...]:
-    """Warnings for whoever is about to apply `new` and could then not change it back, or not decide."""
-    try:
-        may_operate(new, os_user)
-    except NotAllowed as problem:
-        who = "" if resolve(new, os_user) else " and cannot decide anything"
-        return (f"after this you may not change the policy again{who}: {problem}",)
-    return ()
+def lockout(new: Policy, os_user: str, person: Principal) -> tuple[str, ...]:
+    """Warnings for whoever is about to apply `new` and could then not change it back, or not decide.
+
+    Who sits at the machine is known by `os_user`; who is logged in to a server, where that is empty, by name.
+    """
+    then = resolve(new, os_user) if os_user else person
+    if then is None:
+        problem: str | None = f"{os_user} is not among the people of the policy, so may not change it; ask one of them"
+    else:
+        problem = may_change(new, then)
+    if problem is None:
+        return ()
+    known = then is not None and principal_named(new, then.name) is not None
+    who = "" if known else " and cannot decide anything"
+    return (f"after this you may not change the policy again{who}: {problem}",)
 
 
 def _entries(section: str, old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
