@@ -241,3 +241,23 @@ async def test_a_secret_at_a_stop_is_nowhere_in_the_clear(house: House) -> None:
     kept = rows.ask_text(request.ask) + rows.moving_text(request)
     assert key not in kept
     assert told not in kept
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_a_checkpoint_that_passed_in_silence_is_no_look_at_the_run(house: House, silent: bool) -> None:
+    await house.policy("rules: [{name: soft, actions: [checkpoint], gate: soft, window: 1s}]")
+
+    async def agent() -> None:
+        async with house.gate.run("Tidy up") as run:
+            before = run.record.checked_at
+            await run.checkpoint("plan ready", soft=True)
+            assert (run.record.checked_at == before) is silent
+
+    async with house.gate.worker():
+        task = house.start(agent())
+        (request,) = await house.waiting()
+        if silent:
+            await house.inbox.seen(house.me, request.id)
+        else:
+            await house.inbox.approve(house.me, request.id)
+        await asyncio.wait_for(task, 20)

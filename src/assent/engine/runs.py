@@ -90,8 +90,6 @@ class ActiveRun(HeldRun):
             frozenset({"show"} if editable else ()),
         )
         _, shown = await self._office.stop_point(self, point)
-        if gate.holds:
-            await self.checked_in()
         return shown.get("show")
 
     async def revise(
