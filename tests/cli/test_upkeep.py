@@ -42,7 +42,7 @@ def test_doctor_names_what_is_wrong_and_what_to_do(assent: Assent, agent: Agent,
     key.chmod(0o644)
     (here / "assent.db").chmod(0o666)
     (here / "p.yaml").write_text("mode: observe\npeople: {ann: {os_users: [else]}}\n")
-    assent("policy", "apply", "p.yaml")
+    assent("policy", "apply", "p.yaml", "--yes")
     done = assent("doctor", code=1)
     for text in (f"chmod go-rwx '{key}'", "OBSERVE MODE", "is nobody in this policy", "and so decide"):
         assert text.replace(" ", "") in done.out.replace("\n", "").replace(" ", ""), text

@@ -17,6 +17,8 @@ _SETTINGS: dict[str, Any] = {"synchronous": 2, "foreign_keys": 1, "trusted_schem
 _JOURNAL_BYTES = 64 << 20
 _CACHED_STATEMENTS = 100
 _CACHE_KIBIBYTES = 32 << 10
+_READER_CACHE_KIBIBYTES = 2 << 10
+"""There are several readers, and the system keeps the file in memory anyway."""
 CHECKPOINT_PAGES = 4000
 
 
@@ -39,6 +41,7 @@ def open_reader(path: Path, busy_seconds: float) -> apsw.Connection:
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE, busy_seconds)
     try:
         _set(connection, path)
+        connection.pragma("cache_size", -_READER_CACHE_KIBIBYTES)
         connection.execute("PRAGMA query_only = 1").fetchall()
     except BaseException:
         connection.close(True)
