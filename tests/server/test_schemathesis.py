@@ -30,7 +30,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.server.reception import Reception, reception
 
 AUTH = ("authorization", "cookie", "host")
-EXAMPLES = int(os.environ.get("ASSENT_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("ASSENT_EXAMPLES", "2"))
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
