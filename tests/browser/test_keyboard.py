@@ -9,7 +9,7 @@ import assent
 from assent.core.canonical import canonical
 from assent.core.request import State
 from assent.ports import Filter
-from tests.browser.house import PEOPLE, House, until
+from tests.browser.house import PAID, PEOPLE, House, until
 
 OPTIONS = (
     assent.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
@@ -244,6 +244,46 @@ async def test_what_is_critical(house: House) -> None:
     await expect(alice.at('[data-act="approve"] button')).to_be_enabled()
     await alice.press("Enter")
     await house.becomes(request, State.APPROVED)
+
+
+async def test_the_key_that_sends_a_form_never_goes_around_its_button(house: House) -> None:
+    request = await house.pays(why="x" * 4000, agent="payer")
+    folded = await house.asks("pay", {"to": [f"p{n}" for n in range(60)], "amount": 12400.0, "currency": "EUR"},
+                              declared=PAID, says="Pay many")  # fmt: skip
+    alice = await house.guest()
+    await alice.opens(folded)
+    await alice.press("a")
+    phrase = await alice.at("#decide form[data-phrase]").get_attribute("data-phrase")
+    await alice.page.keyboard.type(phrase or "")
+    await expect(alice.at('[data-act="approve"] .wait')).to_have_text("Open what is folded first")
+    await expect(alice.at('[data-act="approve"] button')).to_be_disabled()
+    await alice.press("Control+Enter")
+    await alice.sees("Open what is folded first", within="#decide")
+    await alice.opens(request)
+    await alice.press("a")
+    await alice.page.keyboard.type("pay 12400.00")
+    await expect(alice.at('[data-act="approve"] button')).to_be_disabled()
+    await alice.press("Control+Enter")
+    assert (await house.now(folded)).state is State.PENDING
+    assert (await house.now(request)).state is State.PENDING
+    await expect(alice.at('[data-act="approve"] button')).to_be_enabled()
+    await alice.press("Control+Enter")
+    await house.becomes(request, State.APPROVED)
+    assert (await house.now(folded)).state is State.PENDING
+
+
+async def test_the_key_that_sends_a_form_takes_the_choice_that_has_the_focus(house: House) -> None:
+    code = await house.wonders("Which colour?", choices=["red", "green"])
+    alice = await house.guest()
+    await alice.shows(code)
+    await alice.at('[data-key="2"]').focus()
+    await alice.press("Control+Enter")
+    await alice.page.goto(f"{house.url}/stop")
+    await alice.page.get_by_label("Why").first.fill("a look")
+    await alice.press("Control+Enter")
+    found = await house.gate.store.requests(house.gate.workspace, Filter())
+    assert {each.answer for each in found.requests} <= {None, "green"}
+    assert await (await house.server.premises.room("default")).oversight.switches() == ()
 
 
 async def test_undo_and_review(house: House) -> None:

@@ -57,6 +57,12 @@ function shown(button, key) {
   toast(`Opened: this is exactly what would run. Press ${key} again once you have read it.`);
 }
 
+/** Presses the button of a form that has one; where it may not be pressed yet, or there is a choice, nothing is sent. */
+function sent(form) {
+  const buttons = form.querySelectorAll("button");
+  if (buttons.length === 1 && !buttons[0].disabled) form.requestSubmit(buttons[0]);
+}
+
 const KEYS = {
   Enter: () => into(),
   j: () => moved(1),
@@ -80,9 +86,9 @@ let deafUntil = 0;
 export function startKeys() {
   document.addEventListener("assent:taken", () => { deafUntil = Date.now() + REST; });
   addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && typing(event.target) && event.target.form) {
       event.preventDefault();
-      if (!event.repeat) event.target.form.requestSubmit(event.target.form.querySelector("button:not([disabled])"));
+      if (!event.repeat) sent(event.target.form);
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
