@@ -163,6 +163,10 @@ class Store(Protocol):
         """The request as last committed."""
         ...
 
+    async def those(self, workspace: str, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        """The requests with these ids that are there, in whatever order, by one look."""
+        ...
+
     async def find(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Request, ...]:
         """Requests whose code or id starts with `prefix`."""
         ...

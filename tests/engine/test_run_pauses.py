@@ -10,7 +10,8 @@ import assent
 from assent.core.request import State
 from assent.core.run import RunState
 from assent.core.run_life import Continue, Pause, Stop
-from assent.errors import RunStopped
+from assent.engine.hosting import taken_up
+from assent.errors import Conflict, RunStopped
 from assent.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import World, said, the_run, until
@@ -55,7 +56,7 @@ async def test_a_denial_that_stops_ends_the_run(house: House) -> None:
     assert world.did == []
 
 
-async def test_a_parked_run_that_was_denied_as_a_whole_is_not_resumed(house: House) -> None:
+async def test_a_parked_run_that_is_denied_as_a_whole_is_stopped_by_that_word(house: House) -> None:
     world = World(house.gate)
 
     @house.gate.host("loop")
@@ -69,9 +70,8 @@ async def test_a_parked_run_that_was_denied_as_a_whole_is_not_resumed(house: Hou
     await house.inbox.deny(house.me, request.id, "no", stop=True)
     run = await the_run(house)
     assert (run.state, run.by, run.reason) == (RunState.STOPPED, house.me.name, "no")
-    async with house.gate.worker():
-        await asyncio.sleep(0.1)
-    assert (await the_run(house)).version == run.version
+    with pytest.raises(Conflict):  # nobody can take it up any more
+        await taken_up(house.gate._office, run)
     assert world.did == []
 
 

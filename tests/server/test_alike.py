@@ -32,3 +32,13 @@ async def test_nothing_is_decided_where_one_is_of_another_shape(desk: Reception)
     )
     assert answer.status_code == 422
     assert (await desk.now(low)).state is State.PENDING
+
+
+async def test_nothing_is_decided_where_one_is_named_twice_or_is_not_there(desk: Reception) -> None:
+    low = await desk.asked(n=1)
+    sent = await desk.browsing() | {"accept": "text/html"}
+    item = f"{low.id} {low.shown_digest}"
+    for items, status in (([item, item], 422), ([item, f"gone {low.shown_digest}"], 404)):
+        answer = await desk.client.post(f"/r/{low.code}/alike", data={"word": "approve", "item": items}, headers=sent)
+        assert answer.status_code == status
+        assert (await desk.now(low)).state is State.PENDING

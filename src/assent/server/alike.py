@@ -1,9 +1,12 @@
 """Requests that differ in nothing but their arguments, and so may be decided with one word: of low risk only."""
 
+from collections.abc import Sequence
+
 from assent.core.action import Risk
 from assent.core.request import Kind, Request, State
 from assent.core.verdict import GateKind
 from assent.ports import Filter
+from assent.server.problems import Problem
 from assent.server.visitors import Visitor
 
 MOST_AT_ONCE = 100
@@ -25,6 +28,27 @@ def unlike(request: Request, first: Request) -> str:
     if candidate.verdict.gate is not other.verdict.gate:
         return "it has another gate"
     return ""
+
+
+async def of_one_shape(visitor: Visitor, request_ids: Sequence[str], first: Request | None = None) -> list[Request]:
+    """The requests, which a person may take for one; else the problem says which of them differs, and how.
+
+    They are held against `first`, or else against the first of them.
+    """
+    found = {each.id: each for each in await visitor.room.desk.store.those(visitor.room.name, request_ids)}
+    for number, request_id in enumerate(request_ids, 1):
+        request = found.get(request_id)
+        if request is None:
+            raise Problem(404, f"there is no request {request_id!r} (number {number}); nothing was decided")
+        first = first or request
+        why = unlike(request, first) or ("it is named twice" if request_id in request_ids[: number - 1] else "")
+        if why:
+            raise Problem(
+                422,
+                f"request {request.code} (number {number}) is not like the others: {why}; nothing was decided",
+                {"item": number, "request_id": request.id, "code": request.code},
+            )
+    return [found[each] for each in request_ids]
 
 
 async def those_like(visitor: Visitor, first: Request) -> list[Request]:

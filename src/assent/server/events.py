@@ -168,23 +168,22 @@ class Events:
                 self._everyone(LOOK)
                 continue
             try:
-                await asyncio.gather(*(self._one(key, version) for key, version in heard.items()))
+                await self._news(heard)
             except AssentError as problem:
                 log.warning("news could not be read, so everybody looks again: %s", problem)
                 self._everyone(LOOK)
 
-    async def _one(self, key: str, version: int) -> None:
-        if key.startswith(NOT_REQUESTS):
+    async def _news(self, heard: Mapping[str, int]) -> None:
+        requests = [key for key in heard if not key.startswith(NOT_REQUESTS)]
+        for key in heard.keys() - set(requests):
             about, _, name = key.partition(":")
             # Runs are named by ids that say nothing to strangers; of the rest, only that something changed.
-            return self._everyone(Event(about, name if about == "run" else "", version))
-        for workspace, listeners in tuple(self._listeners.items()):
-            request = await self._store.request(workspace, key)
-            if request is not None:
+            self._everyone(Event(about, name if about == "run" else "", heard[key]))
+        for workspace in tuple(self._listeners) if requests else ():
+            for request in await self._store.those(workspace, requests):
                 event = about_request(request)
-                for listener in tuple(listeners):
+                for listener in tuple(self._listeners.get(workspace, ())):
                     listener.put(event)
-        return None
 
     def _everyone(self, event: Event) -> None:
         for listeners in self._listeners.values():

@@ -236,6 +236,17 @@ class Requests:
             await store.transact(WORKSPACE, None, inserted(replace(request, word="other")))
         assert await store.request(WORKSPACE, request.id) == request
 
+    async def test_several_are_read_by_one_look_and_what_is_not_there_is_left_out(self, store: Store) -> None:
+        made = [pending(asked(number)) for number in range(3)]
+        for request in made:
+            await store.transact(WORKSPACE, None, inserted(request))
+        wanted = [made[2].id, "nothing", made[0].id, "\0'\ud800", made[0].id]
+        assert {each.id for each in await store.those(WORKSPACE, wanted)} == {made[0].id, made[2].id}
+        assert await store.those(WORKSPACE, ()) == ()
+        assert await store.those("elsewhere", wanted) == ()
+        [found] = await store.those(WORKSPACE, [made[1].id])
+        assert found == await store.request(WORKSPACE, made[1].id)
+
     async def test_workspaces_see_nothing_of_each_other(self, store: Store) -> None:
         here = await self.put(store, 1, run="run", step="step")
         there = pending(asked(1, workspace="other", run="run", step="step"))

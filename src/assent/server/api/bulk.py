@@ -8,7 +8,7 @@ from pydantic import Field
 from assent.core.request import Request as Asked
 from assent.errors import AssentError
 from assent.server import problems
-from assent.server.alike import MOST_AT_ONCE, unlike
+from assent.server.alike import MOST_AT_ONCE, of_one_shape
 from assent.server.api.answers import BulkDone, told
 from assent.server.api.asking import Body, Words
 from assent.server.deciding import Said, decide
@@ -43,7 +43,7 @@ async def decisions(visitor: Person, said: Bulk, http: Request) -> dict[str, Any
     """
     if said.word == "deny" and not said.reason.strip():
         raise Problem(422, "a denial needs a reason; the agent is told it and plans on with it")
-    found = await _of_one_shape(visitor, said.items)
+    found = await of_one_shape(visitor, [each.id for each in said.items])
     items = []
     for request, item in zip(found, said.items, strict=True):
         one = Said(said.word, seen_digest=item.seen_digest, note=said.note, reason=said.reason)
@@ -51,27 +51,6 @@ async def decisions(visitor: Person, said: Bulk, http: Request) -> dict[str, Any
     count = sum(each["ok"] for each in items)
     http.app.state.meters.decisions.labels(said.word).inc(count)
     return {"did": said.word, "decided": count, "items": items}
-
-
-async def _of_one_shape(visitor: Visitor, items: list[Item]) -> list[Asked]:
-    """The requests, which a person may take for one; else the problem says which of them differs, and how."""
-    store, workspace = visitor.room.desk.store, visitor.room.name
-    found: list[Asked] = []
-    for number, item in enumerate(items, 1):
-        request = await store.request(workspace, item.id)
-        if request is None:
-            raise Problem(404, f"there is no request {item.id!r} (number {number}); nothing was decided")
-        why = unlike(request, found[0] if found else request)
-        if not why and any(each.id == request.id for each in found):
-            why = "it is named twice"
-        if why:
-            raise Problem(
-                422,
-                f"request {request.code} (number {number}) is not like the others: {why}; nothing was decided",
-                {"item": number, "request_id": request.id, "code": request.code},
-            )
-        found.append(request)
-    return found
 
 
 async def _decided(visitor: Visitor, request: Asked, said: Said) -> dict[str, Any]:

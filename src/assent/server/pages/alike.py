@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from assent.core.briefing import brief
 from assent.errors import AssentError, InvalidDecision
 from assent.server import problems
-from assent.server.alike import MOST_AT_ONCE, those_like, unlike
+from assent.server.alike import MOST_AT_ONCE, of_one_shape, those_like
 from assent.server.deciding import Said, decide
 from assent.server.looks.values import any_folded, arguments
 from assent.server.pages.frame import page, person_or_door
@@ -52,18 +52,13 @@ async def decided(
         raise InvalidDecision("a denial needs a reason; the agents are told it and plan on with it")
     desk = visitor.room.desk
     first = await desk.inbox.find(code)
-    found = []
-    for each in ticked:
-        request_id, _, digest = each.partition(" ")
-        one = await desk.store.request(visitor.room.name, request_id)
-        why = "it is not there any more" if one is None else unlike(one, first)
-        if one is None or why:
-            raise InvalidDecision(f"one of them is not like the others: {why}; nothing was decided")
-        found.append((one, digest))
+    digests = {request_id: digest for request_id, _, digest in (each.partition(" ") for each in ticked)}
+    found = await of_one_shape(visitor, [each.partition(" ")[0] for each in ticked], first)
     done = []
-    for one, digest in found:
+    for one in found:
         try:
-            after = await decide(visitor, one, Said(word, seen_digest=digest, reason=reason))
+            after = await decide(visitor, one, Said(word, seen_digest=digests[one.id], reason=reason))
+            request.app.state.meters.decisions.labels(word).inc()
             done.append((after.code, str(after.state), ""))
         except (AssentError, Problem) as problem:
             done.append((one.code, str(one.state), problems.detail_of(problem)))

@@ -171,6 +171,9 @@ class PostgresStore(RunReads):
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
         return found[0] if found else None
 
+    async def those(self, workspace: str, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        return await self._list("those", {"workspace": workspace, "ids": [rows.column(each) for each in request_ids]})
+
     async def find(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Request, ...]:
         start = rows.column(prefix)
         values = {"workspace": workspace, "prefix": start, "beyond": beyond(start), "limit": limit}

@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import contextlib
+import json
 import logging
 import os
 import secrets
@@ -148,6 +149,11 @@ class SqliteStore(RunReads):
                 pass
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
         return found[0] if found else None
+
+    async def those(self, workspace: str, request_ids: Sequence[str]) -> tuple[Request, ...]:
+        return await self._list(
+            "those", {"workspace": workspace, "ids": json.dumps([rows.column(each) for each in request_ids])}
+        )
 
     async def find(self, workspace: str, prefix: str, limit: int = 10) -> tuple[Request, ...]:
         start = rows.column(prefix)

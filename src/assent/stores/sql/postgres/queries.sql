@@ -45,6 +45,11 @@ SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
 WHERE r.workspace = %(workspace)s AND r.id = %(id)s;
 
+-- name: those
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.id = ANY(%(ids)s::text[]);
+
 -- name: read_token
 SELECT version, token FROM requests WHERE workspace = %(workspace)s AND id = %(id)s;
 

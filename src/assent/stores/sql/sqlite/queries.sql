@@ -11,6 +11,11 @@ SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.id = :id;
 
+-- name: those
+SELECT a.body, r.body, r.id FROM requests r
+JOIN asks a ON a.seq = r.seq
+WHERE r.workspace = :workspace AND r.id IN (SELECT value FROM json_each(:ids));
+
 -- name: insert_request
 INSERT INTO requests (
     workspace, id, version, state, urgency, gate, kind, agent, action, run, step, code, executor, review, word,
