@@ -1,6 +1,8 @@
 """Bugs to plant in a server. Each breaks the process it is called in, and no other."""
 
 import asyncio
+from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from assent.engine.inbox import WAITING
@@ -27,14 +29,12 @@ def counts_everything() -> None:
 
 def hears_badly() -> None:
     """One notice in ten is not passed on."""
-    one, heard = Events._one, [0]
+    news, counted = Events._news, count(1)
 
-    async def some(self: Events, key: str, version: int) -> None:
-        heard[0] += 1
-        if heard[0] % 10:
-            await one(self, key, version)
+    async def some(self: Events, heard: Mapping[str, int]) -> None:
+        await news(self, {key: version for key, version in heard.items() if next(counted) % 10})
 
-    Events._one = some  # type: ignore[method-assign]
+    Events._news = some  # type: ignore[method-assign]
 
 
 def answers_too_early() -> None:

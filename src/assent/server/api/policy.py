@@ -14,16 +14,16 @@ from assent.engine.judgement import Judgement
 from assent.engine.policies import apply_policy
 from assent.errors import NotFound, PolicyError, StaleRequest
 from assent.ports import StoredPolicy
-from assent.server.api.answers import (
+from assent.server.api.answers import told
+from assent.server.api.asking import Body
+from assent.server.api.policy_answers import (
     Explained,
     PolicyApplied,
     PolicyChecked,
     PolicyHistory,
     PolicyProposed,
     PolicyShown,
-    told,
 )
-from assent.server.api.asking import Body
 from assent.server.problems import Problem
 from assent.server.visitors import Operator, Person, Visitor
 from assent.telling.differing import changes

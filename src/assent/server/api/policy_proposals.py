@@ -7,9 +7,10 @@ from pydantic import Field
 
 from assent.core.policy_file import load_policy, to_document
 from assent.engine.policies import confirm_policy, find_proposal, reject_policy
-from assent.server.api.answers import PolicyApplied, PolicyProposed, ProposalList, told
+from assent.server.api.answers import told
 from assent.server.api.asking import NO_REASON, Body, Why
 from assent.server.api.policy import proposal_told
+from assent.server.api.policy_answers import PolicyApplied, PolicyProposed, ProposalList
 from assent.server.visitors import Operator
 from assent.telling.differing import changes
 
