@@ -194,6 +194,7 @@ async def desk_at(settings: Settings, store: Store, keys: KeyRing) -> Desk:
     inbox = Inbox(store, settings.workspace, judgement)
     workspace = settings.workspace
     return Desk(
-        settings, store, keys, judgement, inbox, Notary(store, keys, workspace), Oversight(store, workspace),
+        settings, store, keys, judgement, inbox, Notary(store, keys, workspace),
+        Oversight(store, workspace, lambda: judgement.policy),
         Chronicle(store, workspace), Rules(store, workspace),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 import assent
 from assent.core.canonical import canonical, digest
+from assent.core.secret_text import schema_without_secrets
 from assent.errors import GuardError, InvalidArguments, InvalidDecision
 
 
@@ -164,3 +165,29 @@ async def test_a_number_that_is_secret_cannot_be_guessed_from_the_log(house):
     (line,) = await house.desk.store.entries("default")
     clear = digest("get_balance", get_balance.tool.schema_text, canonical({"account": "a", "pin": 4711}))
     assert json.loads(line.text)["body"]["content_digest"] != clear
+
+
+async def test_a_schema_gives_no_secret_away(house):
+    token, word = "AKIA" + "ABCDEFGH12345678", "hunter2-of-old"
+
+    @house.gate.guard(reversible=False, patience=0)
+    async def publish(text: str, key: str = token, password: str = word) -> str:
+        return f"{key} {password}"
+
+    with pytest.raises(assent.Parked) as parked:
+        await publish("hello")
+    request = await house.desk.store.request("default", parked.value.request_id)
+    assert request.candidate.action.schema["properties"]["password"]["type"] == "string"
+    said = repr(request)
+    assert token not in said
+    assert word not in said
+    given = {"type": "object", "properties": {token: {"enum": [token]}, "text": {"description": f"not {token}"}}}
+    proposed = await house.gate.propose("publish_all", {"text": "hello"}, schema=given)
+    assert token not in repr(proposed.request)
+    await house.inbox.approve(house.me, request.id)
+    assert await house.gate.resume(request.id) == f"{token} {word}"  # what runs is as it was called
+
+
+def test_a_schema_without_secrets_is_left_as_it_is():
+    schema = {"type": "object", "properties": {"name": {"default": "ada", "examples": ["bob"]}}}
+    assert schema_without_secrets(schema) is schema

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 import assent
+from assent.core.authority import Principal
+from assent.core.policy import Person, Policy
 from assent.core.request import State
 from assent.core.run import RunState
 from assent.core.switch import EVERYTHING, Setting
 from assent.engine.oversight import Oversight
-from assent.errors import RunStopped
+from assent.errors import NotAllowed, RunStopped
 from assent.ports import RunFilter
 from tests.engine.conftest import House
 from tests.engine.run_world import World, the_run, until
@@ -424,3 +426,40 @@ async def test_a_run_inside_that_somebody_paused_by_itself_is_not_lifted_either(
         await release(house, "cleanup")
         states = {run.goal: run.state for run in await house.desk.store.runs("default", RunFilter())}
         assert states == {"Outer": RunState.RUNNING, "Inner": RunState.PAUSED}
+
+
+TEAM = Policy(people=(Person("ada", roles=("operator",)), Person("bob"), Person("eve")))
+
+
+@pytest.mark.parametrize(
+    ("set_by", "by", "may"),
+    [("ada", "bob", False), ("ada", "ada", True), ("bob", "bob", True), ("bob", "eve", False), ("bob", "ada", True)],
+)
+async def test_whoever_set_a_switch_or_an_operator_lets_go(house: House, set_by: str, by: str, may: bool) -> None:
+    over = Oversight(house.desk.store, "default", lambda: TEAM)
+    async for _ in over.hold(Principal(set_by), "cleanup", Setting.STOP):
+        pass
+    if may:
+        assert [run async for run in over.release(Principal(by), "cleanup")] == []
+        assert await over.switches() == ()
+        return
+    with pytest.raises(NotAllowed, match=f"{set_by} or an operator"):
+        async for _ in over.release(Principal(by), "cleanup"):
+            pass
+    with pytest.raises(NotAllowed):  # nor is a stop turned into a mere pause
+        async for _ in over.hold(Principal(by), "cleanup", Setting.PAUSE):
+            pass
+    assert [(each.setting, each.by) for each in await over.switches()] == [(Setting.STOP, set_by)]
+
+
+async def test_anybody_lets_go_what_assent_paused_and_makes_a_pause_a_stop(house: House) -> None:
+    over = Oversight(house.desk.store, "default", lambda: TEAM)
+    await over.denied(Principal("ada"), "cleanup", 1)
+    async for _ in over.release(Principal("bob"), "cleanup"):
+        pass
+    assert await over.switches() == ()
+    async for _ in over.hold(Principal("ada"), "cleanup", Setting.PAUSE):
+        pass
+    async for _ in over.hold(Principal("bob"), "cleanup", Setting.STOP):
+        pass
+    assert [(each.setting, each.by) for each in await over.switches()] == [(Setting.STOP, "bob")]

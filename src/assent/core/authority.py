@@ -16,6 +16,8 @@ NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
 """Nobody is on duty in any rota."""
 EVERYTHING = "*"
 """The role and team of the only person there is, where no people are configured."""
+ASSENT = "assent"
+"""Who does what Assent does by itself."""
 OPERATOR = "operator"
 """The role that may change policy, people, tokens and grants, where people are configured and somebody holds it."""
 
@@ -110,6 +112,17 @@ def may_change(policy: Policy, principal: Principal | None) -> str | None:
     if any(OPERATOR in each.roles for each in policy.people) and OPERATOR not in known.roles:
         return f"{known.name} does not have the role {OPERATOR}, which this policy reserves changes for"
     return None
+
+
+def may_release(policy: Policy, principal: Principal, set_by: str) -> str | None:
+    """Why `principal` may not ease a stop switch that `set_by` set; `None` if they may.
+
+    Everybody may stop. What a person stopped goes on when that person or somebody who may change the policy says so;
+    what Assent paused by itself goes on when anybody does.
+    """
+    if set_by in (principal.name, ASSENT) or (reason := may_change(policy, principal)) is None:
+        return None
+    return f"{set_by} set this switch, so {set_by} or an operator lets it go on: {reason}"
 
 
 def duties(policy: Policy, now: datetime | None) -> dict[str, tuple[str, ...]]:

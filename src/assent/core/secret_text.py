@@ -5,7 +5,7 @@ Found here; what to do with a secret (seal, redact, erase) is decided elsewhere.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from assent.core.action import Json
 
@@ -126,6 +126,31 @@ def without_secrets(text: str) -> str:
     for shape in sorted(shapes_in(text), key=len, reverse=True):
         text = text.replace(shape, f"⟨secret struck out, {len(shape)} characters⟩")
     return text
+
+
+_VALUES = frozenset(("default", "examples", "const"))
+"""Where a schema quotes values of its field."""
+
+
+def schema_without_secrets(schema: Mapping[str, Json]) -> Mapping[str, Json]:
+    """`schema` itself, or what of it may be kept: no value of a field made for secrets, nothing shaped like one."""
+    if not any(is_secret_name(key) or holds_secret(text) for _trail, key, text in _strings(schema)):
+        return schema
+    kept: Mapping[str, Json] = _kept(schema, secret=False)
+    return kept
+
+
+def _kept(part: Json, *, secret: bool) -> Any:
+    match part:
+        case str():
+            return without_secrets(part)
+        case Mapping():
+            names = [name for name in part if not (secret and name in _VALUES)]
+            return {without_secrets(name): _kept(part[name], secret=secret or is_secret_name(name)) for name in names}
+        case list() | tuple():
+            return [_kept(each, secret=secret) for each in part]
+        case _:
+            return part
 
 
 def _path(trail: "_Trail") -> Path:

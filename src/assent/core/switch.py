@@ -40,6 +40,11 @@ class Switch:
     def is_held(self) -> bool:
         return self.setting is not Setting.GO
 
+    def is_eased_by(self, setting: Setting) -> bool:
+        """Whether this setting would hold up less than the present one."""
+        order = (Setting.GO, Setting.PAUSE, Setting.STOP)
+        return order.index(setting) < order.index(self.setting)
+
     @property
     def says(self) -> str:
         """In words, for whoever is held up by it."""

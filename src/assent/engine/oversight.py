@@ -1,19 +1,20 @@
 """The reviewer's side of runs: what there is, and stopping, pausing and continuing it."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 
 from assent.core.advance import advance
-from assent.core.authority import Principal
+from assent.core.authority import ASSENT, Principal, may_release
 from assent.core.change import Change
 from assent.core.decision import Cancel, Freeze, Thaw
+from assent.core.policy import Policy
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
 from assent.core.run_life import Continue, Pause, RunEvent, Stop, advance_run
 from assent.core.secret_text import without_secrets
 from assent.core.switch import EVERYTHING, Setting, Switch, holding
 from assent.core.switching import counted, turned
-from assent.errors import Conflict, NotFound, StaleRequest
+from assent.errors import Conflict, NotAllowed, NotFound, StaleRequest
 from assent.ports import Filter, RunFilter, Step, Store, View
 
 OPEN = (RunState.RUNNING, RunState.PARKED, RunState.PAUSED, RunState.ORPHANED, RunState.STOPPING)
@@ -21,10 +22,13 @@ _PAGE = 100
 
 
 class Oversight:
-    """What a surface holds to look after runs. Every method that changes something takes the person who does it."""
+    """What a surface holds to look after runs. Every method that changes something takes the person who does it.
 
-    def __init__(self, store: Store, workspace: str) -> None:
-        self._store, self._workspace = store, workspace
+    Everybody may hold something up; by the `policy` not everybody may let it go on.
+    """
+
+    def __init__(self, store: Store, workspace: str, policy: Callable[[], Policy] = Policy) -> None:
+        self._store, self._workspace, self._policy = store, workspace, policy
 
     async def page(self, wanted: RunFilter | None = None, *, after: str = "", limit: int = 50) -> tuple[Run, ...]:
         """Runs, newest first; without a filter those that are not over."""
@@ -140,7 +144,7 @@ class Oversight:
         denials = await self._count(by, agent, 1)
         if denials >= most:
             reason = f"{denials} of its requests in a row were denied"
-            async for _ in self.hold(Principal("assent"), agent, Setting.PAUSE, reason):
+            async for _ in self.hold(Principal(ASSENT), agent, Setting.PAUSE, reason):
                 pass
 
     async def allowed(self, by: Principal, agent: str) -> None:
@@ -170,6 +174,8 @@ class Oversight:
             switch, why = await self._switch(agent), without_secrets(reason)
             if setting is Setting.GO and not switch.is_held:
                 return
+            if switch.is_eased_by(setting) and (why_not := may_release(self._policy(), by, switch.by)):
+                raise NotAllowed(why_not, principal=by.name)
 
             def step(view: View, switch: Switch = switch, why: str = why) -> Change:
                 return turned(switch, setting, by.name, why, view.now)

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from assent.core.action import NOTHING_DECLARED, Declaration, Fact, Json
+from assent.core.canonical import canonical
 from assent.core.classify import Profile, profile
+from assent.core.secret_text import schema_without_secrets
 from assent.core.text import template_fields
 from assent.engine.signature import Signature
 from assent.errors import GuardError
@@ -97,6 +99,8 @@ def tool(
 ) -> Tool:
     """A `Tool` with its profile computed once; a template that reads unknown arguments is refused."""
     declared = declared or Declaration()
+    if schema is not None and (clean := schema_without_secrets(schema)) is not schema:
+        schema, schema_text = clean, canonical(clean)
     if says and schema is not None:
         known = set(schema.get("properties", {})) | {"facts"}
         for field_name in template_fields(says):

@@ -86,7 +86,7 @@ class Wire:
         if self._hosts and headers.get("host", "").lower() not in self._hosts:
             return await _refuse(answer, 421, "misdirected", "this server does not go by that name; see ASSENT_URL")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > LARGEST_BODY:
+        if not (length.isascii() and length.isdigit()) or int(length) > LARGEST_BODY:
             return await _refuse(answer, 413, "too-large", f"a body has at most {LARGEST_BODY:,} bytes")
         received = 0
 
