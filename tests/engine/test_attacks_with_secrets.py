@@ -184,7 +184,7 @@ async def test_a_schema_gives_no_secret_away(house):
     given = {"type": "object", "properties": {token: {"enum": [token]}, "text": {"description": f"not {token}"}}}
     proposed = await house.gate.propose("publish_all", {"text": "hello"}, schema=given)
     assert token not in repr(proposed.request)
-    await house.inbox.approve(house.me, request.id)
+    await house.inbox.approve(house.me, request.id, confirm=(await house.inbox.brief(request.id)).phrase)
     assert await house.gate.resume(request.id) == f"{token} {word}"  # what runs is as it was called
 
 
