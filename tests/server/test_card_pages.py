@@ -1,5 +1,6 @@
 """What a card's forms take and what its pages say: nothing wider, and nobody's words, than what was asked."""
 
+import html
 import re
 
 import pytest
@@ -210,6 +211,26 @@ async def test_a_change_is_shown_with_everything_that_would_run(desk: Reception)
     for text in ("tidy_shelf", "shelf", "7", "label", "north wing", "recipients", "eve@example.com"):
         assert text in whole.group(1), text
     assert (await desk.now(asked)).candidate.args_text == asked.candidate.args_text
+
+
+async def test_the_way_back_from_a_change_keeps_what_was_typed(desk: Reception) -> None:
+    asked = await desk.asked(shelf=1, label="north wing", whole=True)
+    sent = await desk.browsing()
+    typed = {"arg:shelf": "7", "arg:label": 'south "wing"'}  # and the box `whole` is empty now
+    seen = await desk.client.post(f"/r/{asked.code}/preview", data=typed, headers=sent)
+    form = re.search(r'<form [^>]*id="edit">(.*?)</form>', seen.text, re.DOTALL)
+    assert form is not None
+    hidden = dict(re.findall(r'name="([^"]*)" value="([^"]*)"', form[1]))
+    fields = {name: html.unescape(value) for name, value in hidden.items()}
+    back = await desk.client.post(f"/r/{asked.code}/edit", data=fields, headers={**sent, **PAGE})
+    assert back.status_code == 200
+    assert re.search(r'data-act="modify" open', back.text)
+    assert 'value="7"' in back.text
+    assert "south &#34;wing&#34;" in back.text
+    box = re.search(r'<input type="checkbox" name="arg:whole"[^>]*>', back.text)
+    assert box is not None
+    assert "checked" not in box[0]
+    assert (await desk.now(asked)).state is State.PENDING
 
 
 async def test_no_argument_comes_from_what_was_heard_after_it_was_asked(desk: Reception) -> None:

@@ -174,7 +174,15 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
         request, "preview", visitor,
         card=after, was=before, mark=mark_of(after), changes=changes, args=json.dumps(after.args, ensure_ascii=True),
         looks=arguments(after.args), digest=before.digest, note=str(form.get("note", "")),
+        typed={name: text for name, text in _texts(form).items() if name not in ("csrf", "note")},
     )  # fmt: skip
+
+
+@router.post("/r/{code}/edit")
+async def edit(request: Request, visitor: Person, code: str) -> Response:
+    """The card with the form as it was typed: the way back from a preview. Nothing is changed."""
+    found = await visitor.room.desk.inbox.find(code)
+    return await again(request, visitor, found, "modify", "", await request.form(), status=200)
 
 
 @router.post("/r/{code}/afterwards")
@@ -194,16 +202,16 @@ async def afterwards(request: Request, visitor: Person, code: str) -> Response:
 
 
 async def again(
-    request: Request, visitor: Visitor, found: Asked, word: str, complaint: str, form: FormData
+    request: Request, visitor: Visitor, found: Asked, word: str, complaint: str, form: FormData, *, status: int = 422
 ) -> Response:
     """The same card with what is wrong said on it, and what was typed still there."""
     if request.headers.get("accept", "").startswith("application/json"):
-        return JSONResponse({"detail": complaint, "word": word}, 422)
+        return JSONResponse({"detail": complaint, "word": word}, status)
     now = await visitor.room.desk.store.now()
     listing = await _listing(visitor, request.query_params, now)
     look = await _look(visitor, found, now, whole=form.get("whole") == "1")
     return await _inbox(
-        request, visitor, listing, look, at="card", status=422, complaint=complaint, opened=word, typed=_texts(form)
+        request, visitor, listing, look, at="card", status=status, complaint=complaint, opened=word, typed=_texts(form)
     )
 
 
