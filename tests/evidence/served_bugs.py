@@ -9,12 +9,12 @@ from assent.engine.inbox import WAITING
 from assent.server import deciding
 from assent.server.api import requests as api
 from assent.server.events import Events
-from assent.server.pages import inbox
+from assent.server.pages import listing as listings
 
 
 def counts_everything() -> None:
     """The list counts what waits by reading it."""
-    listing = inbox._listing
+    listing = listings.listing
 
     async def counted(visitor: Any, query: Any, now: Any) -> Any:
         after = ""
@@ -24,7 +24,7 @@ def counts_everything() -> None:
                 break
         return await listing(visitor, query, now)
 
-    inbox._listing = counted
+    listings.listing = counted
 
 
 def hears_badly() -> None:

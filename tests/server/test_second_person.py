@@ -127,6 +127,10 @@ async def test_the_page_shows_what_waits_and_the_second_person_confirms_it(here:
     assert "Withdraw" in mine
     assert code not in (await (await entered(here, "cem")).get("/policy")).text
     bob = await entered(here, "bob")
+    told = '1<span class="unseen"> to confirm</span>'
+    assert told in (await bob.get("/runs")).text  # wherever they look
+    for nobody in ("ada", "cem"):
+        assert told not in (await (await entered(here, nobody)).get("/runs")).text
     page = (await bob.get("/policy")).text
     assert "<b>ada</b> proposed it" in page
     assert "new &lt;file&gt;.yaml" in page

@@ -34,6 +34,7 @@ async def a_run_that_is_looked_at(house: Building, ada: Browser) -> None:
         listed = (await ada.get("/runs")).text
         assert "Tidy &lt;b&gt;up&lt;/b&gt;" in listed
         assert f'href="/runs/{run.code}"' in listed
+        assert "data-count>1</b>" in listed  # what waits for her is told on every page
         assert proposal.request.code in (await ada.get(f"/runs/{run.code}")).text
         for setting, state in (("pause", RunState.PAUSED), ("go", RunState.RUNNING), ("stop", RunState.STOPPING)):
             answer = await ada.fill(f"/runs/{run.code}/turn", page="/runs", setting=setting, reason="a look")
@@ -41,6 +42,9 @@ async def a_run_that_is_looked_at(house: Building, ada: Browser) -> None:
             found = await house.gate.store.run("default", run.id)
             assert found is not None
             assert found.state is state
+            card = (await ada.get(f"/r/{proposal.request.code}")).text
+            assert ("stands still while its run is paused" in card) is (state is RunState.PAUSED)
+            assert ("data-until" in card) is (state is RunState.RUNNING)
         assert (await ada.fill(f"/runs/{run.code}/turn", page="/runs", setting="fly")).status_code == 422
         await run.checkpoint("done")
 

@@ -114,7 +114,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         why=_why(candidate),
         options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
         question=ask.question,
-        ends_at=request.ends_at,
+        ends_at=request.ends_at if request.frozen_at is None else None,
         time_left=_time_left(request, now),
         then=_then(request),
         needed_by=ask.needed_by,
@@ -207,7 +207,8 @@ def _time_left(request: Request, now: datetime) -> str:
 
 def _then(request: Request) -> str:
     ladder = request.candidate.verdict.ladder
-    if request.state is not State.PENDING or (ladder.limit is None and request.ends_at is None):
+    endless = request.frozen_at is not None or (ladder.limit is None and request.ends_at is None)
+    if request.state is not State.PENDING or endless:
         return "waits until somebody decides" if request.state is State.PENDING else ""
     if ladder.at_end is AtEnd.PROCEED:
         question = request.ask.question

@@ -9,11 +9,13 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from assent.core.authority import may_change
 from assent.core.text import visible
 from assent.engine.threads import in_thread
 from assent.errors import AssentError
 from assent.server import problems
 from assent.server.looks.card import tone_class
+from assent.server.pages.listing import waiting
 from assent.server.problems import Problem
 from assent.server.visitors import Visitor, anybody, person
 
@@ -54,10 +56,22 @@ async def page(
         "path": request.url.path,
         "here": str(request.base_url).rstrip("/"),
         "waiting": None,
+        "rules_wait": 0,
     }
+    if visitor is not None and status < 500:
+        common["waiting"] = await waiting(visitor) if "waiting" not in values else None
+        common["rules_wait"] = await _rules_wait(visitor)
     # Beside the loop: a card may hold a megabyte, and nobody else waits while it is drawn.
     render = partial(templates().get_template(f"{template}.html").render, **{**common, **values})
     return HTMLResponse(await in_thread(render), status)
+
+
+async def _rules_wait(visitor: Visitor) -> int:
+    """How many changes of the policy wait for a second person, for those who may be it."""
+    desk, principal = visitor.room.desk, visitor.principal
+    if not desk.judgement.policy.second_person or may_change(desk.judgement.policy, principal) is not None:
+        return 0
+    return sum(each.by != principal.name for each in await desk.rules.proposals())
 
 
 async def person_or_door(request: Request) -> Visitor | Response:

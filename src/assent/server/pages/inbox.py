@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -14,80 +13,25 @@ from starlette.datastructures import FormData
 
 from assent.core.action import Json, Risk
 from assent.core.authority import may_change
-from assent.core.briefing import Briefing, brief
+from assent.core.briefing import brief
 from assent.core.decision import Opinion
 from assent.core.request import Request as Asked
-from assent.core.request import State
 from assent.core.text import shortened, visible
 from assent.engine.threads import in_thread
 from assent.errors import ConfirmationNeeded, InvalidDecision
-from assent.ports import Filter
 from assent.server.alike import those_like
 from assent.server.deciding import Said, decide
-from assent.server.looks.card import CardLook, Mark, card_look, mark_of
+from assent.server.looks.card import CardLook, card_look, mark_of
 from assent.server.looks.forms import typed_arguments
 from assent.server.looks.values import arguments, opened, value_look
+from assent.server.pages import listing as listings
 from assent.server.pages.frame import icon, page, person_or_door
 from assent.server.visitors import Person, Visitor
 from assent.telling.background import background
 
 router = APIRouter()
 
-_PAGE = 50
-_SCANNED = 400
-"""How many are looked at for those that are somebody's to decide."""
 _STEPS = 12
-
-TABS = {
-    "mine": "Mine",
-    "team": "Everyone's",
-    "review": "Afterwards",
-    "decided": "Decided",
-}
-KINDS = {
-    "hard": "waits for a decision",
-    "soft": "runs unless somebody objects",
-    "manual": "is done by hand",
-    "ask": "a question",
-}
-"""What the gate of each kind of request means to whoever looks for one."""
-_DECIDED = (State.DONE, State.APPROVED, State.RUNNING, State.DENIED, State.ANSWERED, State.REVISED, State.FAILED,
-            State.EXPIRED, State.CANCELLED, State.UNDONE, State.UNKNOWN, State.REFUSED)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One line of the list."""
-
-    card: Briefing
-    mark: Mark
-    version: int
-    about: str
-    mine: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What the list shows, and how it was asked for."""
-
-    items: tuple[Item, ...]
-    tab: str
-    wanted: Filter
-    next: str
-    waiting: int
-    """How many wait for this person; more than 99 are not counted."""
-
-    def query(self, **changes: str) -> str:
-        """The same list with something changed, as a query."""
-        now = {
-            "tab": self.tab if self.tab != "mine" else "",
-            "agent": self.wanted.agent,
-            "risk": self.wanted.risk,
-            "kind": self.wanted.gate,
-            "text": self.wanted.text,
-        }
-        kept = {name: value for name, value in {**now, **changes}.items() if value}
-        return f"?{urlencode(kept)}" if kept else ""
 
 
 @router.get("/")
@@ -97,7 +41,7 @@ async def front(request: Request) -> Response:
     if isinstance(visitor, Response):
         return visitor
     now = await visitor.room.desk.store.now()
-    listing = await _listing(visitor, request.query_params, now)
+    listing = await listings.listing(visitor, request.query_params, now)
     look = None
     if listing.items:
         found = await visitor.room.desk.store.request(visitor.room.name, listing.items[0].card.id)
@@ -113,7 +57,7 @@ async def card(request: Request, code: str) -> Response:
         return visitor
     found = await visitor.room.desk.inbox.find(code)
     now = await visitor.room.desk.store.now()
-    listing = await _listing(visitor, request.query_params, now)
+    listing = await listings.listing(visitor, request.query_params, now)
     look = await _look(visitor, found, now, whole=request.query_params.get("whole") == "1")
     return await _inbox(request, visitor, listing, look, at="card")
 
@@ -208,7 +152,7 @@ async def again(
     if request.headers.get("accept", "").startswith("application/json"):
         return JSONResponse({"detail": complaint, "word": word}, status)
     now = await visitor.room.desk.store.now()
-    listing = await _listing(visitor, request.query_params, now)
+    listing = await listings.listing(visitor, request.query_params, now)
     look = await _look(visitor, found, now, whole=form.get("whole") == "1")
     return await _inbox(
         request, visitor, listing, look, at="card", status=status, complaint=complaint, opened=word, typed=_texts(form)
@@ -218,7 +162,7 @@ async def again(
 async def _inbox(
     request: Request,
     visitor: Visitor,
-    listing: Listing,
+    listing: listings.Listing,
     look: CardLook | None,
     *,
     at: str,
@@ -229,8 +173,8 @@ async def _inbox(
     values = {"complaint": "", "opened": "", "typed": {}, "told": told, **more}
     return await page(
         request, "inbox", visitor, status=status,
-        listing=listing, look=look, at=at, tabs=TABS, waiting=listing.waiting, risks=[str(each) for each in Risk],
-        kinds=KINDS, **values,
+        listing=listing, look=look, at=at, tabs=listings.TABS, kinds=listings.KINDS,
+        waiting=listing.waiting, risks=[str(each) for each in Risk], **values,
     )  # fmt: skip
 
 
@@ -249,59 +193,6 @@ async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = 
             why_not=why_not, may_allow=may_allow, alike=alike, steps=steps, similar=others, whole=whole,
         )
     )  # fmt: skip
-
-
-async def _listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:
-    tab = query.get("tab", "mine")
-    tab = tab if tab in TABS else "mine"
-    risk, kind = query.get("risk", ""), query.get("kind", "")
-    wanted = Filter(
-        agent=query.get("agent", "")[:200],
-        risk=risk if risk in {str(each) for each in Risk} else "",
-        gate=kind if kind in KINDS else "",
-        text=query.get("text", "")[:200],
-        review_open=tab == "review",
-        states={"mine": (State.PENDING,), "team": (State.PENDING,), "decided": _DECIDED}.get(tab, ()),
-    )
-    after = query.get("after", "")[:400]
-    if tab == "mine":
-        items, following, waiting = await _mine(visitor, wanted, after, now)
-        plain = not (wanted.agent or wanted.risk or wanted.gate or wanted.text or after)
-        waiting = waiting if plain else (await _mine(visitor, Filter(states=(State.PENDING,)), "", now))[2]
-    else:
-        found = await visitor.room.desk.inbox.page(wanted, after=after, limit=_PAGE)
-        items, following = [_item(visitor, each, now) for each in found.requests], found.next
-        waiting = (await _mine(visitor, Filter(states=(State.PENDING,)), "", now))[2]
-    return Listing(tuple(items), tab, wanted, following, waiting)
-
-
-async def _mine(visitor: Visitor, wanted: Filter, after: str, now: datetime) -> tuple[list[Item], str, int]:
-    """What this person may decide, where the next page begins, and how many there are (up to 100)."""
-    inbox, scanned, following, count = visitor.room.desk.inbox, 0, "", 0
-    items: list[Item] = []
-    while scanned < _SCANNED and count < 100:
-        found = await inbox.page(wanted, after=after, limit=_PAGE)
-        scanned += _PAGE  # a page of a search may hold less, and took as long
-        mine = [each for each in found.requests if inbox.may_decide(visitor.principal, each) is None]
-        count += len(mine)
-        after = found.next
-        if len(items) < _PAGE // 2:
-            items += [_item(visitor, each, now) for each in mine]
-            following = after
-        if not after:
-            break
-    return items, following, count
-
-
-def _item(visitor: Visitor, request: Asked, now: datetime) -> Item:
-    card = brief(request, now)
-    hurts = [fact.says for fact in card.facts if fact.hurts][:1]
-    words = [card.agent, *hurts, *(card.effect[:1] if card.effect else ())]
-    if card.state is State.PENDING and card.needs > 1:
-        given = sum(vote.word in ("approve", "modify", "choose") for vote in card.votes)
-        words.append(f"{given} of {card.needs} approvals")
-    mine = visitor.room.desk.inbox.may_decide(visitor.principal, request) is None
-    return Item(card, mark_of(card), request.version, shortened(" · ".join(words), 160), mine)
 
 
 def _texts(form: FormData) -> dict[str, str]:

@@ -377,7 +377,7 @@ export function startInbox() {
   guarded();
   if (!isInbox()) return;
   // After a complaint about a form the page stands at the address of that form, which cannot be loaded again.
-  if (/\/(preview|decide|afterwards|similar|similar\/give)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
+  if (/\/(preview|edit|decide|afterwards|similar|similar\/give)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
   seen();
   document.addEventListener("visibilitychange", seen);
   document.addEventListener("assent:event", heard);
