@@ -26,6 +26,9 @@ async def test_a_run_is_on_record_with_its_steps(house: House) -> None:
     async with house.gate.run("Tidy up", original="just a small cleanup", agent="cleanup") as run:
         await run.plan(["find", "move"])
         found = await world.find("a")
+        await run.ticked("find")
+        with pytest.raises(InvalidArguments, match="the plan has no step 'dig'"):
+            await run.ticked("dig")
         await world.move(found[0])
         await run.spent("0.25")
         await run.observed("web", "see password=hunter2hunter2")
@@ -34,6 +37,7 @@ async def test_a_run_is_on_record_with_its_steps(house: House) -> None:
     record = await the_run(house)
     assert (record.state, record.agent, record.steps) == (RunState.FINISHED, "cleanup", 2)
     assert (str(record.spend), record.outcome, record.original) == ("0.25", {"moved": 1}, "just a small cleanup")
+    assert [(step.says, step.done) for step in record.plan] == [("find", True), ("move", False)]
     assert "hunter2" not in repr(record)
     page = await house.desk.store.requests("default", Filter(run=record.id))
     assert [request.candidate.action.name for request in page.requests] == ["move_file"]

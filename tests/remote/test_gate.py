@@ -220,6 +220,7 @@ async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: as
     async def work() -> None:
         async with gate.run("Tidy up", original="please tidy up") as run:
             await run.plan(["look", "delete"])
+            await run.ticked("look")
             shown = await run.checkpoint("before deleting", {"files": 2}, editable=True)
             run.outcome = {"shown": shown, "gone": await delete_files(["/a"])}
 
@@ -234,7 +235,7 @@ async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: as
     await asyncio.wait_for(call, 20)
     [run] = await place.desk.store.runs("default", RunFilter())
     assert (run.state, run.outcome) == (RunState.FINISHED, {"shown": {"files": 1}, "gone": 1})
-    assert [step.says for step in run.plan] == ["look", "delete"]
+    assert [(step.says, step.done) for step in run.plan] == [("look", True), ("delete", False)]
 
 
 async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate: assent.Gate):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import assent
-from assent.core.run import PlanStep
 from assent.demo.process import going, play, post, tell
 from assent.demo.world import A_YEAR, AGENT, ASKED, CI_FILE, CREDENTIALS, GOAL, PATTERN, PROJECTS, RELEASES, STAGING
 from assent.engine.runs import ActiveRun
@@ -233,9 +232,9 @@ class Script:
         tools, done = self._tools, self._memory
         await self.step("look", tools.list_dirs, PROJECTS)
         found = await self.step("find", tools.find_files, PROJECTS, PATTERN)
-        await self.ticked("find")
+        await self._run.ticked(PLAN["find"])
         await self.step("ci", tools.write_file.with_(why="So that checks no longer collect them."), CI_FILE, NEW_CI)
-        await self.ticked("ci")
+        await self._run.ticked(PLAN["ci"])
         await self.step(
             "tidy",
             tools.delete_files.with_(
@@ -244,22 +243,17 @@ class Script:
             PROJECTS,
             found["files"],
         )
-        await self.ticked("tidy")
+        await self._run.ticked(PLAN["tidy"])
         release = await self.ask_for_release()
         if release is not None:
             why = "The cleanup is to go out with the next release."
             await self.step("deploy", tools.deploy.with_(why=why, confidence=0.9), release, "production")
-        await self.ticked("deploy")
+        await self._run.ticked(PLAN["deploy"])
         await self.step("login", tools.read_file.with_(why="The mail server may want a password."), CREDENTIALS)
         lines = [f"- {'' if step['ran'] else 'skipped: '}{step['did']}" for step in done.values() if "did" in step]
         await self.send("mail", "\n".join([f"You asked: {ASKED}.", "", *lines]))
-        await self.ticked("mail")
+        await self._run.ticked(PLAN["mail"])
         return {"ran": sum(step["ran"] for step in done.values()), "of": len(done)}
-
-    async def ticked(self, key: str) -> None:
-        """The step of the plan is behind us, whatever came of it; people see that beside every card of the run."""
-        plan = self._run.record.plan
-        await self._run.plan(PlanStep(step.says, step.done or step.says == PLAN[key]) for step in plan)
 
     async def step(self, key: str, tool: Any, *args: Any) -> Any:
         """What the step came to: the tool's result, or `None` if it was not allowed. Never done twice."""

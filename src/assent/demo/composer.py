@@ -49,8 +49,10 @@ async def work(gate: assent.Gate, given: argparse.Namespace) -> None:
         await run.observed("inbox", "Where is my parcel? It was to be here on Monday. A. Okafor")
         asking = run.ask("When does the parcel of Ms Okafor arrive? In your words, for her.", best_guess="this week")
         day = await step("question", asking, lambda answer: f"answer: {answer}", given.pause) or "this week"
+        await run.ticked("ask when it arrives")
         writing = run.revise(sending, lambda draft: draft_for(str(day), draft))
         sent = await step(sending.name, writing, str, given.pause)
+        await run.ticked("write to her")
         run.outcome = {"sent": bool(sent)}
     tell("finished", ran=1 + bool(sent), of=2)
 

@@ -57,10 +57,12 @@ async def work(gate: assent.Gate, given: argparse.Namespace) -> None:
             if await step("sample", sample, lambda _: "looked at: fine", given.pause) is None:
                 break  # there is a problem: the batch ends here, and what was labelled stays
             looked += 1
+        await run.ticked("label eight messages")
         shown: dict[str, Any] = {"labelled": len(made), "of": len(MESSAGES), "labels": made}
         looking = run.checkpoint("labels ready", shown, soft=True)
         if await step("checkpoint", looking, lambda _: "nobody objects to the labels", given.pause) is not None:
             await step(saving.name, saving.acall(made), str, given.pause)
+        await run.ticked("have the labels looked at")
         run.outcome = {"labelled": len(made), "looked at": looked}
     tell("finished", ran=len(made), of=len(MESSAGES))
 

@@ -61,6 +61,7 @@ async def work(gate: assent.Gate, given: argparse.Namespace) -> None:
             else:
                 call = reimbursing.with_(why="The receipt was handed in and the amount matches it.", confidence=0.97)
             did = await step(call.name, call.acall(**each), str, given.pause)
+            await run.ticked(f"pay {each['to']}")
             paid, left = paid + bool(did), left + (not did)
             await asyncio.sleep(BETWEEN)
         run.outcome = {"paid": paid, "left": left}

@@ -113,6 +113,14 @@ class HeldRun:
         made = tuple(PlanStep(str(redacted(self._office.vault, step.says)), step.done) for step in given)
         await self._move(lambda fence: Progress(fence, plan=made))
 
+    async def ticked(self, says: str) -> None:
+        """That step of the plan is behind us, whatever came of it; people see it beside every card of the run."""
+        plan, wanted = self.record.plan, str(redacted(self._office.vault, says))
+        if wanted not in {step.says for step in plan}:
+            raise InvalidArguments(f"the plan has no step {wanted!r}; `run.plan` says which steps it has")
+        made = tuple(PlanStep(step.says, step.done or step.says == wanted) for step in plan)
+        await self._move(lambda fence: Progress(fence, plan=made))
+
     async def spent(self, amount: float | str | Decimal) -> None:
         """The run has cost so much more."""
         try:
