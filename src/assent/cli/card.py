@@ -57,7 +57,7 @@ def draw(
         parts.append(section("Time", inert(_time(card, now))))
     if card.question is None:
         what = [inert(card.action, "bold"), Padding(fields(card.args, folding), (0, 0, 0, 2)), *_secrets(card)]
-        parts.append(section("Exactly this runs", *what, _digest(card, folding)))
+        parts.append(section(card.heading, *what, _digest(card, folding)))
     if card.differences:
         parts.append(section("Changed since it was asked", differences(card.differences, folding)))
     if about is not None:

@@ -11,7 +11,7 @@ from assent.core.action import Fact, Json, Risk
 from assent.core.advance import phrase
 from assent.core.canonical import restore
 from assent.core.decision import Candidate, Vote
-from assent.core.request import Kind, Option, Question, Request, Review, State
+from assent.core.request import STOPS, Kind, Option, Question, Request, Review, State
 from assent.core.text import lookalikes, span, visible
 from assent.core.verdict import AtEnd, GateKind
 
@@ -72,6 +72,8 @@ class Briefing:
     needed_by: datetime | None
     if_denied: str
     action: str
+    is_stop: bool
+    """The run stopped by itself to show something; nothing runs."""
     args: Mapping[str, Json]
     args_text: str
     digest: str
@@ -91,12 +93,21 @@ class Briefing:
     schema: Mapping[str, Json] | None
     policy_version: int
 
+    @property
+    def heading(self) -> str:
+        """What stands over the action and its arguments."""
+        if self.is_stop:
+            return "What you are shown"
+        return "Exactly this runs" if self.state in (State.PENDING, State.APPROVED) else "Exactly this"
+
 
 def brief(request: Request, now: datetime) -> Briefing:
     """The briefing for `request` as it stands."""
     ask, candidate = request.ask, request.candidate
     verdict = candidate.verdict
     manual = verdict.gate is GateKind.MANUAL
+    is_stop = candidate.action.name in STOPS and candidate.action.name in {each.name for each in verdict.triggers}
+    facts = () if is_stop else candidate.assessment.facts
     return Briefing(
         id=ask.id,
         code=ask.code,
@@ -109,8 +120,8 @@ def brief(request: Request, now: datetime) -> Briefing:
         asked_by=ask.asked_by,
         run=ask.run,
         asked_at=ask.created_at,
-        facts=tuple(replace(fact, says=_apart(fact.says)) for fact in candidate.assessment.facts),
-        effect=effect_words(candidate) if ask.kind is Kind.ACTION else (),
+        facts=tuple(replace(fact, says=_apart(fact.says)) for fact in facts),
+        effect=("nothing runs",) if is_stop else effect_words(candidate) if ask.kind is Kind.ACTION else (),
         why=_why(candidate),
         options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
         question=ask.question,
@@ -120,6 +131,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         needed_by=ask.needed_by,
         if_denied=ask.if_denied,
         action=candidate.action.name,
+        is_stop=is_stop,
         args=restore(candidate.args_text) if candidate.args_text else {},
         args_text=candidate.args_text,
         digest=request.shown_digest,

@@ -50,6 +50,10 @@ class Kind(Enum):
     QUESTION = "question"
 
 
+STOPS = frozenset({"checkpoint", "draft", "exception", "sample", "cannot_go_on", "interrupt"})
+"""Where a run stops for a person without anything to run: the names of such requests, and of what triggers them."""
+
+
 class Executor(Enum):
     """Who runs it once it is approved."""
 

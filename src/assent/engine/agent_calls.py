@@ -17,7 +17,7 @@ from assent.core.advance import advance
 from assent.core.canonical import canonical, restore
 from assent.core.change import Change
 from assent.core.decision import Cancel, Fail, Finish, Renew
-from assent.core.request import Kind, Request, State
+from assent.core.request import STOPS, Kind, Request, State
 from assent.core.run import RunState
 from assent.core.run_life import Progress
 from assent.core.switch import Setting
@@ -38,8 +38,6 @@ from assent.ports import View
 
 T = TypeVar("T")
 
-STOPS = frozenset({"checkpoint", "draft", "exception", "sample", "cannot_go_on", "interrupt"})
-"""Where runs stop for a person: actions of Assent itself, which do nothing."""
 RESERVED = STOPS | {"question"}
 _SCHEMA_BYTES = 64 * 1024
 _SCHEMA_NODES = 1_000

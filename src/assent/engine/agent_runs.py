@@ -14,10 +14,10 @@ from typing import Any
 from assent.core.action import Json
 from assent.core.authority import Principal
 from assent.core.canonical import canonical, restore
-from assent.core.request import Request, State
+from assent.core.request import STOPS, Request, State
 from assent.core.run import PlanStep, Run, RunState
 from assent.core.run_life import Failed, Finished, Live, Park, RunEvent, Stopped
-from assent.engine.agent_calls import STOPS, AgentCalls, ProxiedRun
+from assent.engine.agent_calls import AgentCalls, ProxiedRun
 from assent.engine.execution import LEASE
 from assent.engine.holding import as_json
 from assent.engine.hosting import Resumption, begin, begin_inside, new_run, taken_up

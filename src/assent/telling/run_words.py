@@ -75,6 +75,8 @@ def scope_words(run: Run) -> str:
         parts.append(f"write only to {', '.join(scope.recipients)}")
     if scope.paths:
         parts.append(f"touch only what is in {', '.join(scope.paths)}")
+    if parts and not scope.actions:
+        parts.append("no action is allowed in advance")
     return "; ".join(parts) or "no limits were set for it; the policy alone decides"
 
 

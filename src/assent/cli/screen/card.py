@@ -212,8 +212,7 @@ def _runs(shown: Shown, width: int, look: Look) -> list[Row]:
     brief = shown.brief
     if brief.kind is Kind.QUESTION:
         return []
-    title = "Exactly this runs" if brief.state in (State.PENDING, State.APPROVED) else "Exactly this"
-    rows = [BLANK, _heading(title, look), *exactly(brief.action, brief.args, width, look, whole=shown.whole)]
+    rows = [BLANK, _heading(brief.heading, look), *exactly(brief.action, brief.args, width, look, whole=shown.whole)]
     if brief.secrets:
         told = f"{brief.secrets} secret{'s are' if brief.secrets > 1 else ' is'} sealed and put back only where it runs"
         rows += flow([(told, look.soft)], width)
