@@ -1,11 +1,35 @@
 """Fixtures that every test may ask for. What they start is real, and gone when they end."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import postgres
+
+BOTH = "ASSENT_TEST_BOTH"
+"""Environment variable that has every test run on both databases."""
+SURFACES = (
+    "remote/test_terminal", "remote/test_docs", "server/test_alike", "server/test_card_pages", "server/test_door",
+    "server/test_first_start", "server/test_odd_calls", "server/test_passkeys", "server/test_sheets", "server/test_sso",
+    "server/test_step_up",
+)  # fmt: skip
+"""Pages, words and proofs of identity: what they keep is kept by stores that pass the same contract."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Surfaces run on one of the two databases, unless somebody wants both."""
+    if os.environ.get(BOTH):
+        return
+    here = Path(__file__).parent
+    away = [
+        item
+        for item in items
+        if str(item.path.relative_to(here).with_suffix("")) in SURFACES and "[postgres" in item.name
+    ]
+    config.hook.pytest_deselected(items=away)
+    items[:] = [item for item in items if item not in set(away)]
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,8 @@
 """Seeded secrets are searched for in every place that keeps or shows something; none is found."""
 
+import os
 import random
 import string
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ import assent
 from assent.core.request import State
 from assent.errors import InvalidDecision
 from assent.ports import Filter
+from tests import forked
 
 
 def seeded(number: int) -> list[str]:
@@ -77,12 +77,13 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
     ended = (await house.inbox.page(Filter(states=(State.DONE, State.FAILED, State.DENIED)))).requests
     assert len(ended) == 3
     shown = "".join(
-        subprocess.run(
-            [sys.executable, "-m", "assent", "--database", house.database, *words],
-            capture_output=True, text=True, check=False,
-        ).stdout
-        for words in (["log", "--json"], *(["show", r.code, "--json"] for r in ended), *(["show", r.code] for r in ended))
-    )  # fmt: skip
+        forked.assent("--database", house.database, *words, cwd=tmp_path, env=os.environ).out
+        for words in (
+            ["log", "--json"],
+            *(["show", r.code, "--json"] for r in ended),
+            *(["show", r.code] for r in ended),
+        )
+    )
     assert ended[0].code in shown
     places = {"screen": shown, "export": export.read_text(), "briefing": repr(brief)}
     for file in Path(house.database).parent.glob("assent.db*"):

@@ -19,6 +19,7 @@ from assent.core.run import Run
 from assent.ports import Filter, RunFilter
 from assent.settings import load
 from examples.playground import Says, said
+from tests import forked
 
 T = TypeVar("T")
 
@@ -137,11 +138,8 @@ class Theatre:
         if not by_command or says.by:
             return await said(self.place, request, says)
         command = await self._command(request, says)
-        done = await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-m", "assent", *command],
-            cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = await asyncio.to_thread(forked.assent, *command, cwd=self.folder, env=self.environment())
+        assert done.code == 0, done.out + done.problem
         return None
 
     async def _command(self, request: Request, says: Says) -> list[str]:

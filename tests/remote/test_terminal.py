@@ -18,6 +18,7 @@ from assent.core.authority import Principal
 from assent.core.briefing import brief
 from assent.engine.identity import Identities
 from assent.engine.policies import apply_policy
+from tests import forked
 
 ASSENT = [sys.executable, "-m", "assent"]
 SECONDS = 60
@@ -38,13 +39,9 @@ class Terminal:
 
     async def run(self, *words: str, code: int = 0, said: str = "") -> str:
         """What the command printed."""
-        process = await asyncio.create_subprocess_exec(
-            *ASSENT, *words, cwd=self._folder, env=self._environment,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        out, problem = await asyncio.wait_for(process.communicate(said.encode()), SECONDS)
-        assert process.returncode == code, out.decode() + problem.decode()
-        return out.decode() + problem.decode() if code else out.decode()
+        done = await asyncio.to_thread(forked.assent, *words, cwd=self._folder, env=self._environment, said=said)
+        assert done.code == code, done.out + done.problem
+        return done.out + done.problem if code else done.out
 
     async def read(self, *words: str) -> Any:
         return json.loads(await self.run(*words, "--json"))
