@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from assent.demo.world import A_YEAR, CI_FILE, OLD_CI, OLD_TESTS, OLDER_THAN_A_YEAR, PATTERN
+from tests import forked
 
 ASSENT = [sys.executable, "-m", "assent"]
 LONG = 300
@@ -30,8 +31,10 @@ def environment(folder: Path) -> dict[str, str]:
 
 def played(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
     """The JSON summary and the story of a scripted demo."""
-    command = [*ASSENT, *options, "demo", "--script", "--json"] if options[:1] == ("--database",) else None
-    command = command or [*ASSENT, "demo", "--script", "--json", *options]
+    command = (
+        [*ASSENT, *options, "demo", "--script", "--json", "--speed", "10"] if options[:1] == ("--database",) else None
+    )
+    command = command or [*ASSENT, "demo", "--script", "--json", "--speed", "10", *options]
     done = subprocess.run(
         command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=LONG, check=False
     )
@@ -42,11 +45,9 @@ def played(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
 def in_folder(folder: Path, *words: str) -> str:
     """What a command said in the demo's folder, where `assent.toml` tells it the database and the keys."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")}
-    done = subprocess.run(
-        [*ASSENT, *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    done = forked.assent(*words, cwd=folder, env=bare)
+    assert done.code == 0, done.out + done.problem
+    return done.out
 
 
 def ages(files: list[Path]) -> int:

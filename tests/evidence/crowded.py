@@ -17,7 +17,7 @@ from tests.evidence.crowd import book, pair, waiting
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork
 from tests.evidence.serving import Served, served
-from tests.evidence.world import AGENT, DANGEROUS, Place
+from tests.evidence.world import AGENT, DANGEROUS, KINDS, Place
 
 MADE = 100
 """So many requests are made by an agent; beyond that they are copied."""
@@ -34,10 +34,12 @@ class Size:
     rounds: int
     measured: bool
     """Whether the bound is checked; on a machine that is busy with tests only what is answered is looked at."""
+    kinds: tuple[str, ...] = KINDS
+    """The databases it is tried on."""
 
 
 FULL = Size(few=1_000, many=1_000_000, rounds=30, measured=True)
-SAMPLE = Size(few=120, many=400, rounds=2, measured=False)
+SAMPLE = Size(few=120, many=400, rounds=2, measured=False, kinds=("postgres",))
 
 
 def crowded(place: Place, wanted: int, say: Say) -> None:
@@ -183,7 +185,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
-        for kind in ("sqlite", "postgres"):
+        for kind in size.kinds:
             with pair(kind, server, root, (size.few, size.many), "waiting") as places:
                 _both(outcome, places, seed, size, lambda text, kind=kind: progress(f"{kind}: {text}"))  # type: ignore[misc]
     outcome.seconds = time.monotonic() - began

@@ -33,7 +33,7 @@ from tests.evidence.takeover import (
     plans,
     stopped_one,
 )
-from tests.evidence.world import Ledger, Place
+from tests.evidence.world import KINDS, Ledger, Place
 
 SECONDS = 30.0
 
@@ -157,10 +157,12 @@ class Size:
     trials: int
     """Of each case, on each database."""
     control: int
+    kinds: tuple[str, ...] = KINDS
+    """The databases it is tried on."""
 
 
 FULL = Size(trials=100, control=8)
-SAMPLE = Size(trials=2, control=8)
+SAMPLE = Size(trials=2, control=8, kinds=("postgres",))
 CASES = {"before the intent": BEFORE, "in the action": INSIDE}
 """Where it is stopped."""
 
@@ -185,7 +187,7 @@ def run(seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
-        for kind in ("sqlite", "postgres"):
+        for kind in size.kinds:
             with placed(kind, server, root) as place:
                 for case, points in CASES.items():
                     name = f"{kind}: stopped {case}"

@@ -30,7 +30,7 @@
     if (!inside.test(each.getAttribute("href"))) wrong.push(`a link to ${each.getAttribute("href").slice(0, 80)}`);
   for (const each of document.querySelectorAll("form")) {
     const to = each.getAttribute("action");
-    if (each.method !== "dialog" && !/^(\/|\/bulk|\/logout|\/login|\/enter|\/stop|\/r\/[0-9a-z]+\/(decide|preview|afterwards|similar))$/.test(to ?? "")) wrong.push(`a form to ${to}`);
+    if (each.method !== "dialog" && !/^(\/|\/bulk|\/logout|\/login|\/enter|\/stop|\/r\/[0-9a-z]+\/(decide|preview|edit|afterwards|similar))$/.test(to ?? "")) wrong.push(`a form to ${to}`);
   }
   const ids = [...document.querySelectorAll("[id]")].map((each) => each.id);
   if (new Set(ids).size !== ids.length) wrong.push(`an id twice: ${ids.filter((each, at) => ids.indexOf(each) !== at)}`);

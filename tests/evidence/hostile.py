@@ -75,7 +75,7 @@ class Size:
 
 
 FULL = Size(payloads=12_000, planted=50)
-SAMPLE = Size(payloads=50, planted=8)
+SAMPLE = Size(payloads=30, planted=6)
 Progress = Callable[[str], None]
 
 

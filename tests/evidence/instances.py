@@ -44,7 +44,7 @@ class Size:
 
 
 FULL = Size(decisions=2_000, kills=50, measured=True)
-SAMPLE = Size(decisions=60, kills=2, measured=False)
+SAMPLE = Size(decisions=40, kills=1, measured=False)
 
 
 def asked(place: Place, count: int, say: Say) -> None:

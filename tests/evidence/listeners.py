@@ -20,7 +20,7 @@ from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Say, TookTooLong, answer, fork, listen
 from tests.evidence.serving import Served, served
-from tests.evidence.world import AGENT, DANGEROUS, Place
+from tests.evidence.world import AGENT, DANGEROUS, KINDS, Place
 
 AGENTS = 3
 READY_SECONDS = 60.0
@@ -33,10 +33,12 @@ Progress = Callable[[str], None]
 class Size:
     streams: int
     requests: int
+    kinds: tuple[str, ...] = KINDS
+    """The databases it is tried on."""
 
 
 FULL = Size(streams=200, requests=600)
-SAMPLE = Size(streams=25, requests=30)
+SAMPLE = Size(streams=25, requests=30, kinds=("postgres",))
 
 
 @dataclass(slots=True)
@@ -192,7 +194,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
-        for kind in ("sqlite", "postgres"):
+        for kind in size.kinds:
             with placed(kind, server, root) as place:
                 figures, wrong = heard(place, size, lambda text, kind=kind: progress(f"{kind}: {text}"))  # type: ignore[misc]
                 outcome.figures |= {f"{kind}: {name}": value for name, value in figures.items()}

@@ -22,7 +22,7 @@ from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen
-from tests.evidence.world import Place
+from tests.evidence.world import KINDS, Place
 
 LIMIT = 200
 SECONDS = 240.0
@@ -33,10 +33,12 @@ class Size:
     proposals: int
     calls: int
     """How many calls of another agent are decided meanwhile, and how many before."""
+    kinds: tuple[str, ...] = KINDS
+    """The databases it is tried on."""
 
 
 FULL = Size(proposals=10_000, calls=50)
-SAMPLE = Size(proposals=600, calls=5)
+SAMPLE = Size(proposals=600, calls=5, kinds=("sqlite",))
 
 
 def unlimited() -> None:
@@ -155,7 +157,7 @@ def run(seed: int, size: Size, progress: Any) -> Outcome:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
-        for kind in ("sqlite", "postgres"):
+        for kind in size.kinds:
             progress(kind)
             with placed(kind, server, root) as place:
                 figures, wrong = tried(place, size)

@@ -26,7 +26,7 @@ from tests.evidence import serving
 from tests.evidence.crowd import book, multiplied, pair
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Say, TookTooLong, answer, fork
-from tests.evidence.world import Place
+from tests.evidence.world import KINDS, Place
 
 ROOT = Path(__file__).parent.parent.parent
 SERVED = "tests.evidence.parked_host:gate"
@@ -55,11 +55,13 @@ class Size:
     """Seconds before, and for which, the workers are watched doing nothing."""
     measured: bool
     """Whether the bounds hold for this; on a machine that is busy with tests only what happens is looked at."""
+    kinds: tuple[str, ...] = KINDS
+    """The databases it is tried on."""
 
 
 FULL = Size(few=10, many=100_000, decisions=50, settle=20.0, idle=65.0, measured=True)
 """A worker looks after itself twice a minute and seals the log once; both are within the time it is watched."""
-SAMPLE = Size(few=10, many=200, decisions=4, settle=0.0, idle=0.5, measured=False)
+SAMPLE = Size(few=10, many=200, decisions=4, settle=0.0, idle=0.5, measured=False, kinds=("sqlite",))
 
 
 @dataclass(slots=True)
@@ -348,7 +350,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
-        for kind in ("sqlite", "postgres"):
+        for kind in size.kinds:
             with pair(kind, server, root, (size.few, size.many), "parked") as places:
                 figures, wrong = compared(places, seed, size, lambda text, kind=kind: progress(f"{kind}: {text}"))  # type: ignore[misc]
                 few, many = places

@@ -27,7 +27,7 @@ from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Message, Say, fork, listen
-from tests.evidence.world import AGENT, Ledger, Place, guarded
+from tests.evidence.world import AGENT, KINDS, Ledger, Place, guarded
 
 STEPS = 10
 SECONDS = 45.0
@@ -170,10 +170,12 @@ def judged(place: Place, trial: Plan, ended: Message | None, counts: dict[str, i
 class Size:
     kills: int
     control: int
+    kinds: tuple[str, ...] = KINDS
+    """The databases it is tried on."""
 
 
 FULL = Size(kills=1000, control=20)
-SAMPLE = Size(kills=6, control=5)
+SAMPLE = Size(kills=6, control=5, kinds=("postgres",))
 
 
 def run(seed: int, size: Size, progress: Any) -> Outcome:
@@ -190,7 +192,7 @@ def run(seed: int, size: Size, progress: Any) -> Outcome:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
         server = stack.enter_context(postgres.server())
-        for kind in ("sqlite", "postgres"):
+        for kind in size.kinds:
             with placed(kind, server, root) as place:
                 number = 0
                 while outcome.figures.get(f"{kind}: kills", 0) < size.kills:

@@ -21,6 +21,8 @@ from assent.keys import KeyRing
 from assent.stores.sqlite import SqliteStore
 
 LEASE = timedelta(seconds=0.3)
+KINDS = ("sqlite", "postgres")
+"""The databases."""
 AGENT = "cleanup"
 
 
