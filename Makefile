@@ -20,6 +20,9 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python
 
 ARGS ?=
 
+# Hundreds of processes are started here: none should compile what another has compiled, whatever the shell says.
+export PYTHONDONTWRITEBYTECODE :=
+
 help:
 	@echo "make demo      see agents stopped at the gate, and decide in your browser"
 	@echo "make test      lint, types and every test: exactly what CI runs"
