@@ -94,7 +94,9 @@ async def test_the_log_is_searched_verified_and_exported(house: Building, ada: B
 
 async def test_the_policy_explains_a_call_and_says_what_is_wrong_with_one(ada: Browser) -> None:
     told = await ada.get("/policy", params={"action": "delete_files", "args": '{"files": ["a"]}'})
-    assert "hard" in told.text
+    assert "gate: hard" in told.text
+    for words in ("what is safe runs at once", "what is critical waits for a person who types what they confirm"):
+        assert words in " ".join(told.text.split())
     wrong = await ada.get("/policy", params={"action": "delete_files", "args": "[1"})
     assert (wrong.status_code, "arguments are JSON" in wrong.text) == (200, True)
 

@@ -117,7 +117,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         gate=verdict.gate,
         title=_apart(candidate.says),
         agent=ask.agent,
-        asked_by=ask.asked_by,
+        asked_by="" if ask.asked_by.startswith("agent:") else ask.asked_by,
         run=ask.run,
         asked_at=ask.created_at,
         facts=tuple(replace(fact, says=_apart(fact.says)) for fact in facts),
