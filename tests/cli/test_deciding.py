@@ -14,7 +14,7 @@ from tests.cli.terminal import GONE, MILD, Agent, Assent, at_terminal, spawned
 
 CARD = {
     "action", "agent", "args", "asked_at", "asked_by", "claims", "code", "differences", "digest", "effect", "ends_at",
-    "error", "facts", "gate", "id", "if_denied", "kind", "needed_by", "needs", "options", "outcome",
+    "error", "facts", "gate", "id", "if_denied", "is_stop", "kind", "needed_by", "needs", "options", "outcome",
     "policy_version", "question", "result", "review", "reviewers", "risk", "run", "schema", "secrets", "state", "then",
     "time_left", "title", "undo_until", "votes", "warnings", "why", "phrase",
 }  # fmt: skip
