@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "server": BELOW | {"assemble", "telling", PACKAGE},
     "demo": BELOW | {"assemble", "telling", "server", PACKAGE},
     # `assent demo` and `assent serve` are commands: cli stands on both, and neither on cli.
-    "cli": BELOW | {"assemble", "telling", "demo", "server", "remote", PACKAGE},
+    "cli": BELOW | {"assemble", "telling", "demo", "server", "remote", "adapters", PACKAGE},
     "__main__": {"cli"},
 }
 MAY_IMPORT[PACKAGE] = set(MAY_IMPORT)

@@ -121,7 +121,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         run=ask.run,
         asked_at=ask.created_at,
         facts=tuple(replace(fact, says=_apart(fact.says)) for fact in facts),
-        effect=("nothing runs",) if is_stop else effect_words(candidate) if ask.kind is Kind.ACTION else (),
+        effect=("runs nothing itself",) if is_stop else effect_words(candidate) if ask.kind is Kind.ACTION else (),
         why=_why(candidate),
         options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
         question=ask.question,

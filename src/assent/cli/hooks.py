@@ -1,0 +1,212 @@
+"""Hooks of programs that carry out calls themselves: Claude Code asks here before each of its tools runs."""
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assent.adapters.claude_code import (
+    AGENT,
+    LEASE,
+    Call,
+    LocalOffice,
+    Office,
+    Told,
+    after,
+    before,
+    installed,
+    is_to_report,
+    removed,
+)  # fmt: skip
+from assent.assemble import gate_for, keys_for
+from assent.cli.outcome import tell
+from assent.cli.print import say
+from assent.cli.session import expect_database, settings_of
+from assent.core.action import Json
+from assent.engine.portal import Portal
+from assent.errors import AssentError, InvalidArguments, RunStopped, SettingsError
+from assent.remote.line import LONGEST_WAIT, Line
+from assent.settings import Settings
+
+app = typer.Typer(rich_markup_mode="rich")
+group = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="rich", help="Claude Code asks before each of its tools runs."
+)
+app.add_typer(group, name="hook")
+
+TOKEN = "ASSENT_TOKEN"  # noqa: S105  the name of a variable
+BLOCK = 2
+"""Claude Code does not make the call when a hook ends with this, and tells the model what it wrote."""
+
+SettingsFile = Annotated[
+    Path, typer.Option("--settings", help="Claude Code's settings file.", metavar="FILE", show_default=True)
+]
+_SETTINGS = Path(".claude/settings.json")
+
+
+@group.command(AGENT)
+def claude_code(
+    ctx: typer.Context,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for a decision.", min=0)] = 570,
+    late: Annotated[
+        str,
+        typer.Option("--late", help="What it hears when nobody decided in time: deny, or defer (with -p)."),
+    ] = "deny",
+) -> None:
+    """Answer one event of Claude Code, from standard input. `assent hook install` has Claude Code call this.
+
+    Nothing runs unless policy or a person lets it: whatever goes wrong here blocks the call. With ASSENT_SERVER and
+    ASSENT_TOKEN it asks a server, else the database of this machine.
+    """
+    if late not in ("deny", "defer"):
+        raise typer.BadParameter("say deny or defer", param_hint="--late")
+    try:
+        event = json.loads(sys.stdin.read())
+        answer = asyncio.run(_answered(settings_of(ctx), event, wait, late))
+    except (AssentError, RunStopped, ValueError, RecursionError, OSError) as problem:
+        print(f"Assent could not decide about this call, so it did not run: {problem}", file=sys.stderr)
+        raise typer.Exit(BLOCK) from None
+    if answer:
+        print(json.dumps(answer))
+
+
+async def _answered(settings: Settings, event: Any, wait: float, late: str) -> Json:
+    if not isinstance(event, Mapping):
+        raise InvalidArguments("an event of Claude Code is a JSON object")
+    folder = keys_for(settings).directory / "hooks"
+    match event.get("hook_event_name"):
+        case "PreToolUse":
+            async with _office(settings) as office:
+                return await before(office, event, folder, wait=wait, late=late)
+        case "PostToolUse" | "PostToolUseFailure":
+            if is_to_report(event, folder):
+                async with _office(settings) as office:
+                    await after(office, event, folder)
+            return {}
+        case _:
+            return {}
+
+
+@asynccontextmanager
+async def _office(settings: Settings) -> AsyncIterator[Office]:
+    if settings.server:
+        token = os.environ.get(TOKEN, "")
+        if not token:
+            raise SettingsError(f"{TOKEN} is not set; `assent token give {AGENT}` at the server makes one")
+        portal = Portal("assent-hook")
+        line = Line(settings.server, token, portal, retry_for=20)
+        try:
+            yield FarOffice(line)
+        finally:
+            await asyncio.wrap_future(portal.submit(line.close()))
+            portal.close()
+        return
+    expect_database(settings)
+    gate = await asyncio.to_thread(gate_for, settings)
+    try:
+        yield LocalOffice(gate.agent(AGENT), keys_for(settings))
+    finally:
+        await gate.close()
+
+
+class FarOffice:
+    """At a server, as the agent that the token names."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def propose(self, call: Call, key: str) -> Told:
+        """The call is judged and on record there."""
+        said = {"action": call.action, "args": dict(call.args), "description": call.description, "key": key}
+        return _read(await self._line.post("/proposals", said, once=key))
+
+    async def decided(self, told: Told, seconds: float) -> Told:
+        """The same once somebody has decided, or after so many seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0 and told.state == "pending":
+            told = _read(await self._line.get(f"/proposals/{told.id}", wait=min(left, LONGEST_WAIT)))
+        return told
+
+    async def begin(self, told: Told, attempt: str) -> Told:
+        """The approval is used up; what is carried out now is exactly this."""
+        said = {"attempt": attempt[:200], "lease": LEASE.total_seconds()}
+        return _read(await self._line.post(f"/proposals/{told.id}/begin", said))
+
+    async def report(self, request_id: str, fence: int, result: Json, error: str) -> None:
+        """What came of it is on record there."""
+        if error:
+            await self._line.post(f"/proposals/{request_id}/fail", {"fence": fence, "error": error})
+        else:
+            await self._line.post(f"/proposals/{request_id}/finish", {"fence": fence, "result": result})
+
+
+def _read(told: Mapping[str, Any]) -> Told:
+    return Told(told["id"], told["code"], told["state"], told["told"], told.get("args"), told.get("fence", 0))
+
+
+@group.command()
+def install(ctx: typer.Context, file: SettingsFile = _SETTINGS) -> None:
+    """Have Claude Code ask here before each tool: adds hooks to its settings file, and keeps what is there.
+
+    Example: assent --database ~/assent.db hook install --settings ~/.claude/settings.json
+    """
+    settings = settings_of(ctx)
+    expect_database(settings)
+    command, seconds = _command(settings), 600
+    _write(file, installed(_read_settings(file), command, seconds))
+    say(f"{file}: Claude Code asks before each tool: {command}")
+    if settings.server and not os.environ.get(TOKEN):
+        tell(f"set {TOKEN} where Claude Code runs; `assent token give {AGENT}` at the server makes one")
+
+
+@group.command()
+def remove(file: SettingsFile = _SETTINGS) -> None:
+    """Take our hooks out of Claude Code's settings file; whatever else is there stays.
+
+    Example: assent hook remove --settings ~/.claude/settings.json
+    """
+    before_it = _read_settings(file)
+    made = removed(before_it)
+    if made == before_it:
+        return say(f"{file} has no hook of Assent")
+    _write(file, made)
+    return say(f"{file}: Claude Code no longer asks here")
+
+
+def _command(settings: Settings) -> str:
+    """How Claude Code reaches what is configured now, from wherever it runs."""
+    where = ["--server", settings.server] if settings.server else ["--database", _absolute(settings)]
+    home = ["--home", str(Path(settings.home).absolute())] if settings.home else []
+    return shlex.join([sys.executable, "-m", "assent", *where, "--workspace", settings.workspace, *home, "hook", AGENT])
+
+
+def _absolute(settings: Settings) -> str:
+    return settings.database if settings.is_postgres else str(Path(settings.database).absolute())
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text()) if file.exists() else {}
+    except (OSError, ValueError) as problem:
+        raise SettingsError(f"{file} cannot be read as JSON, so it was left alone: {problem}") from None
+    if not isinstance(found, dict):
+        raise SettingsError(f"{file} holds no JSON object, so it was left alone")
+    return found
+
+
+def _write(file: Path, settings: Mapping[str, Any]) -> None:
+    """The whole file or none of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.write_text(json.dumps(settings, indent=2) + "\n")
+    if file.exists():
+        beside.chmod(file.stat().st_mode & 0o777)
+    beside.replace(file)
