@@ -1,8 +1,11 @@
 """Settings become a Gate, an Inbox, a Worker: the only place where the parts are put together."""
 
+import asyncio
 import os
 import sys
 import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +15,7 @@ from assent.core.policy_file import load_policy
 from assent.core.request import Request
 from assent.core.text import visible
 from assent.engine.chronicle import Chronicle
+from assent.engine.errands import Errands, LocalErrands
 from assent.engine.execution import LEASE
 from assent.engine.gate import Gate, os_user
 from assent.engine.identity import person_in
@@ -198,3 +202,30 @@ async def desk_at(settings: Settings, store: Store, keys: KeyRing) -> Desk:
         Oversight(store, workspace, lambda: judgement.policy),
         Chronicle(store, workspace), Rules(store, workspace),
     )  # fmt: skip
+
+
+TOKEN = "ASSENT_TOKEN"  # noqa: S105  the name of a variable
+
+
+@asynccontextmanager
+async def errands_for(settings: Settings, agent: str) -> AsyncIterator[Errands]:
+    """Where a program that carries out calls itself proposes them: at the server of the settings, or here."""
+    if not settings.server:
+        gate = await asyncio.to_thread(gate_for, settings)
+        try:
+            yield LocalErrands(gate.agent(agent), keys_for(settings))
+        finally:
+            await gate.close()
+        return
+    from assent.remote.errands import FarErrands
+    from assent.remote.line import Line
+
+    if not (token := os.environ.get(TOKEN, "")):
+        raise SettingsError(f"{TOKEN} is not set; `assent token give {agent}` at the server makes one")
+    portal = Portal("assent-errands")
+    line = Line(settings.server, token, portal, retry_for=20)
+    try:
+        yield FarErrands(line)
+    finally:
+        await asyncio.wrap_future(portal.submit(line.close()))
+        portal.close()

@@ -5,34 +5,19 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from assent.adapters.claude_code import (
-    AGENT,
-    LEASE,
-    Call,
-    LocalOffice,
-    Office,
-    Told,
-    after,
-    before,
-    installed,
-    is_to_report,
-    removed,
-)  # fmt: skip
-from assent.assemble import gate_for, keys_for
+from assent.adapters.claude_code import AGENT, after, before, installed, is_to_report, removed
+from assent.assemble import TOKEN, errands_for, keys_for
 from assent.cli.outcome import tell
 from assent.cli.print import say
 from assent.cli.session import expect_database, settings_of
 from assent.core.action import Json
-from assent.engine.portal import Portal
 from assent.errors import AssentError, InvalidArguments, RunStopped, SettingsError
-from assent.remote.line import LONGEST_WAIT, Line
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -41,7 +26,6 @@ group = typer.Typer(
 )
 app.add_typer(group, name="hook")
 
-TOKEN = "ASSENT_TOKEN"  # noqa: S105  the name of a variable
 BLOCK = 2
 """Claude Code does not make the call when a hook ends with this, and tells the model what it wrote."""
 
@@ -83,73 +67,16 @@ async def _answered(settings: Settings, event: Any, wait: float, late: str) -> J
     folder = keys_for(settings).directory / "hooks"
     match event.get("hook_event_name"):
         case "PreToolUse":
-            async with _office(settings) as office:
-                return await before(office, event, folder, wait=wait, late=late)
+            expect_database(settings)
+            async with errands_for(settings, AGENT) as errands:
+                return await before(errands, event, folder, wait=wait, late=late)
         case "PostToolUse" | "PostToolUseFailure":
             if is_to_report(event, folder):
-                async with _office(settings) as office:
-                    await after(office, event, folder)
+                async with errands_for(settings, AGENT) as errands:
+                    await after(errands, event, folder)
             return {}
         case _:
             return {}
-
-
-@asynccontextmanager
-async def _office(settings: Settings) -> AsyncIterator[Office]:
-    if settings.server:
-        token = os.environ.get(TOKEN, "")
-        if not token:
-            raise SettingsError(f"{TOKEN} is not set; `assent token give {AGENT}` at the server makes one")
-        portal = Portal("assent-hook")
-        line = Line(settings.server, token, portal, retry_for=20)
-        try:
-            yield FarOffice(line)
-        finally:
-            await asyncio.wrap_future(portal.submit(line.close()))
-            portal.close()
-        return
-    expect_database(settings)
-    gate = await asyncio.to_thread(gate_for, settings)
-    try:
-        yield LocalOffice(gate.agent(AGENT), keys_for(settings))
-    finally:
-        await gate.close()
-
-
-class FarOffice:
-    """At a server, as the agent that the token names."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-
-    async def propose(self, call: Call, key: str) -> Told:
-        """The call is judged and on record there."""
-        said = {"action": call.action, "args": dict(call.args), "description": call.description, "key": key}
-        return _read(await self._line.post("/proposals", said, once=key))
-
-    async def decided(self, told: Told, seconds: float) -> Told:
-        """The same once somebody has decided, or after so many seconds."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        while (left := until - loop.time()) > 0 and told.state == "pending":
-            told = _read(await self._line.get(f"/proposals/{told.id}", wait=min(left, LONGEST_WAIT)))
-        return told
-
-    async def begin(self, told: Told, attempt: str) -> Told:
-        """The approval is used up; what is carried out now is exactly this."""
-        said = {"attempt": attempt[:200], "lease": LEASE.total_seconds()}
-        return _read(await self._line.post(f"/proposals/{told.id}/begin", said))
-
-    async def report(self, request_id: str, fence: int, result: Json, error: str) -> None:
-        """What came of it is on record there."""
-        if error:
-            await self._line.post(f"/proposals/{request_id}/fail", {"fence": fence, "error": error})
-        else:
-            await self._line.post(f"/proposals/{request_id}/finish", {"fence": fence, "result": result})
-
-
-def _read(told: Mapping[str, Any]) -> Told:
-    return Told(told["id"], told["code"], told["state"], told["told"], told.get("args"), told.get("fence", 0))
 
 
 @group.command()

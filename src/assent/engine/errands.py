@@ -1,0 +1,221 @@
+"""Calls that another program carries out: it is told whether it may, and says afterwards what came of it.
+
+The program may be gone between two of these steps, so whatever they share is on record with the request, or in a small
+file. Its approval is used up the moment the program is told to go ahead.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from fcntl import LOCK_EX, flock
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from assent.core.action import Json
+from assent.core.canonical import canonical, restore
+from assent.core.request import Request, State
+from assent.engine.agent_calls import AgentCalls
+from assent.engine.judgement import Context
+from assent.engine.outcomes import refusal
+from assent.engine.sealing import unsealed
+from assent.engine.tool import tool
+from assent.errors import Conflict
+from assent.ports import Vault
+
+LEASE = timedelta(minutes=10)
+"""How long such a call may take before its outcome counts as unknown."""
+_OPEN = (str(State.PENDING), str(State.APPROVED))
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A call as whoever wants to make it describes it."""
+
+    action: str
+    args: Mapping[str, Json]
+    name: str
+    """What the other program calls it; two that differ in it are not the same."""
+    description: str = ""
+    schema: Mapping[str, Json] | None = None
+    trusted: bool = False
+    """We vouch for name, description and schema."""
+
+    @property
+    def digest(self) -> str:
+        """The same for the same call."""
+        return sha256(canonical({"name": self.name, "args": self.args}).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How the request for it stands."""
+
+    id: str
+    code: str
+    state: str
+    """As in `State`; `allowed` where there is nothing to wait for and nothing to report."""
+    says: str = ""
+    """For the model, where it may not run."""
+    args: Mapping[str, Json] | None = None
+    """What is carried out, once it has begun."""
+    fence: int = 0
+
+    @property
+    def waits(self) -> bool:
+        return self.state == str(State.PENDING)
+
+    @property
+    def may_begin(self) -> bool:
+        return self.state == str(State.APPROVED)
+
+    @property
+    def simply_runs(self) -> bool:
+        return self.state == "allowed"
+
+
+class Errands(Protocol):
+    """Where calls are proposed: a database here, or a server."""
+
+    async def propose(self, errand: Errand, key: str) -> Told: ...
+    async def decided(self, told: Told, seconds: float) -> Told: ...
+    async def begin(self, told: Told, attempt: str) -> Told: ...
+    async def renew(self, request_id: str, fence: int) -> None: ...
+    async def report(self, request_id: str, fence: int, result: Json, error: str = "") -> None: ...
+
+
+class LocalErrands:
+    """On the database of this machine."""
+
+    def __init__(self, calls: AgentCalls, vault: Vault) -> None:
+        self._calls, self._vault = calls, vault
+
+    async def propose(self, errand: Errand, key: str) -> Told:
+        """The call is judged and on record; proposed again with the same key, it is found."""
+        made = tool(
+            errand.action, description=errand.description, schema=errand.schema,
+            schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
+        )  # fmt: skip
+        request = await self._calls.propose(made, errand.args, Context(agent=self._calls.agent, key=key))
+        return Told("", "", "allowed") if request is None else _told(request)
+
+    async def decided(self, told: Told, seconds: float) -> Told:
+        """The same once somebody has decided, or after so many seconds."""
+        return _told(await self._calls.changed(await self._calls.request(told.id), seconds))
+
+    async def begin(self, told: Told, attempt: str) -> Told:
+        """The approval is used up; what is carried out now is exactly this."""
+        request = await self._calls.begin(told.id, attempt=attempt, lease=LEASE)
+        args = unsealed(self._vault, request.id, restore(request.candidate.args_text), request.sealed)
+        return Told(request.id, request.code, str(request.state), "", args, request.fence)
+
+    async def renew(self, request_id: str, fence: int) -> None:
+        """It is still being carried out."""
+        await self._calls.renew(request_id, fence, LEASE)
+
+    async def report(self, request_id: str, fence: int, result: Json, error: str = "") -> None:
+        """What came of it is on record."""
+        if error:
+            await self._calls.fail(request_id, fence, error)
+        else:
+            await self._calls.finish(request_id, fence, result)
+
+
+def _told(request: Request) -> Told:
+    fine = request.state in (State.PENDING, State.APPROVED, State.RUNNING, State.DONE, State.FAILED, State.UNKNOWN)
+    says = f"request {request.code} is {request.state}" if fine else str(refusal(request))
+    return Told(request.id, request.code, str(request.state), says)
+
+
+@dataclass(slots=True)
+class Noted:
+    """What is remembered between two calls."""
+
+    asked: dict[str, str] = field(default_factory=dict)
+    """The keys of requests that nobody has used yet, by digest."""
+    begun: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """What is to be reported, by the other program's name for the call: the request and its fence."""
+
+
+class Notebook:
+    """A small file that several processes share: which request the same call, made again, finds."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._file = folder / f"{sha256(name.encode()).hexdigest()[:32]}.json"
+
+    @contextmanager
+    def opened(self) -> Iterator[Noted]:
+        """What is in it; what is changed meanwhile is kept."""
+        number = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(number, "r+") as file:
+            flock(number, LOCK_EX)
+            noted = _read(file.read())
+            before = _written(noted)
+            yield noted
+            if (after := _written(noted)) != before:
+                file.seek(0)
+                file.truncate()
+                file.write(after)
+
+
+def _read(text: str) -> Noted:
+    try:
+        known = json.loads(text or "{}")
+        begun = {str(call): (str(each[0]), int(each[1])) for call, each in known.get("begun", {}).items()}
+        return Noted({str(digest): str(key) for digest, key in known.get("asked", {}).items()}, begun)
+    except (ValueError, TypeError, AttributeError, LookupError):
+        return Noted()  # a process died while it wrote; whatever was asked is then asked again
+
+
+def _written(noted: Noted) -> str:
+    return json.dumps({"asked": noted.asked, "begun": noted.begun})
+
+
+async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str) -> Told:
+    """The request of this very call, or the one that the same call made before and nobody has used."""
+    with notebook.opened() as noted:
+        known = noted.asked.get(errand.digest, "")
+    told = await errands.propose(errand, known or fresh)
+    key = known or fresh
+    if known and known != fresh and told.state not in (*_OPEN, str(State.DENIED)):
+        told, key = await errands.propose(errand, fresh), fresh
+    if told.waits:
+        with notebook.opened() as noted:
+            noted.asked[errand.digest] = key
+    return told
+
+
+async def begun(errands: Errands, errand: Errand, notebook: Notebook, told: Told, call: str) -> Told | None:
+    """It was begun, and what came of it is to be reported; none where the same call beside it was faster."""
+    try:
+        began = await errands.begin(told, call)
+    except Conflict:
+        forget(notebook, errand)
+        return None
+    with notebook.opened() as noted:
+        noted.asked.pop(errand.digest, None)
+        noted.begun[call] = (began.id, began.fence)
+    return began
+
+
+def forget(notebook: Notebook, errand: Errand) -> None:
+    """The same call, made again, asks anew."""
+    with notebook.opened() as noted:
+        noted.asked.pop(errand.digest, None)
+
+
+def waits(told: Told) -> str:
+    """For the model, while nobody has decided."""
+    return (
+        f"Request {told.code} waits for a person who has not decided yet, so it did not run. Go on with what does not "
+        "need it; to hear the decision, make exactly the same call again later."
+    )
+
+
+def changed_words(args: Mapping[str, Json]) -> str:
+    """For the model, where a person changed what it asked for."""
+    return f"A person changed the input of this call before it ran. What really ran is: {canonical(args)}"
