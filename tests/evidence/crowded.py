@@ -17,7 +17,7 @@ from tests.evidence.crowd import book, pair, waiting
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork
 from tests.evidence.serving import Served, served
-from tests.evidence.world import AGENT, DANGEROUS, KINDS, Place
+from tests.evidence.world import AGENT, DANGEROUS, DATABASES, Place
 
 MADE = 100
 """So many requests are made by an agent; beyond that they are copied."""
@@ -34,7 +34,7 @@ class Size:
     rounds: int
     measured: bool
     """Whether the bound is checked; on a machine that is busy with tests only what is answered is looked at."""
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
 
 

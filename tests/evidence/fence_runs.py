@@ -33,7 +33,7 @@ from tests.evidence.takeover import (
     plans,
     stopped_one,
 )
-from tests.evidence.world import KINDS, Ledger, Place
+from tests.evidence.world import DATABASES, Ledger, Place
 
 SECONDS = 30.0
 
@@ -157,7 +157,7 @@ class Size:
     trials: int
     """Of each case, on each database."""
     control: int
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
 
 

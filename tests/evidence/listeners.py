@@ -20,7 +20,7 @@ from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Say, TookTooLong, answer, fork, listen
 from tests.evidence.serving import Served, served
-from tests.evidence.world import AGENT, DANGEROUS, KINDS, Place
+from tests.evidence.world import AGENT, DANGEROUS, DATABASES, Place
 
 AGENTS = 3
 READY_SECONDS = 60.0
@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 class Size:
     streams: int
     requests: int
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
 
 

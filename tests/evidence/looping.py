@@ -22,7 +22,7 @@ from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen
-from tests.evidence.world import KINDS, Place
+from tests.evidence.world import DATABASES, Place
 
 LIMIT = 200
 SECONDS = 240.0
@@ -33,7 +33,7 @@ class Size:
     proposals: int
     calls: int
     """How many calls of another agent are decided meanwhile, and how many before."""
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
 
 

@@ -26,7 +26,7 @@ from tests.evidence import serving
 from tests.evidence.crowd import book, multiplied, pair
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Say, TookTooLong, answer, fork
-from tests.evidence.world import KINDS, Place
+from tests.evidence.world import DATABASES, Place
 
 ROOT = Path(__file__).parent.parent.parent
 SERVED = "tests.evidence.parked_host:gate"
@@ -55,7 +55,7 @@ class Size:
     """Seconds before, and for which, the workers are watched doing nothing."""
     measured: bool
     """Whether the bounds hold for this; on a machine that is busy with tests only what happens is looked at."""
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
 
 

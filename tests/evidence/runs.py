@@ -27,7 +27,7 @@ from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Message, Say, fork, listen
-from tests.evidence.world import AGENT, KINDS, Ledger, Place, guarded
+from tests.evidence.world import AGENT, DATABASES, Ledger, Place, guarded
 
 STEPS = 10
 SECONDS = 45.0
@@ -170,7 +170,7 @@ def judged(place: Place, trial: Plan, ended: Message | None, counts: dict[str, i
 class Size:
     kills: int
     control: int
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
 
 

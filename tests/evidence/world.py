@@ -21,7 +21,7 @@ from assent.keys import KeyRing
 from assent.stores.sqlite import SqliteStore
 
 LEASE = timedelta(seconds=0.3)
-KINDS = ("sqlite", "postgres")
+DATABASES = ("sqlite", "postgres")
 """The databases."""
 AGENT = "cleanup"
 
