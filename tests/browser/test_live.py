@@ -170,7 +170,7 @@ async def test_what_was_opened_and_typed_stays_when_the_card_is_drawn_anew(house
     await alice.page.keyboard.type("half a sen")
     await bob.press("o")
     await bob.page.get_by_role("button", name="Approve").click()
-    await alice.sees("bob: approve", within="#card")
+    await alice.sees("bob approved", within="#card")
     await alice.page.keyboard.type("tence")
     await expect(alice.page.get_by_label("In your words")).to_have_value("half a sentence")
     await expect(alice.at("#decide .approve")).to_be_enabled()

@@ -98,7 +98,7 @@ def test_the_card_stands_in_the_order_in_which_it_matters(assent: Assent, agent:
     out = assent("show", request.code).out
     order = [
         "▲ dangerous", "Delete 2 files", "2 files", "cannot be undone", "Why you are asked", "What you can do", "Only one",
-        "the other stays", "Cancel", "nothing runs", "Time", "then denied", "Exactly this runs", "delete_files", "2 items",
+        "the other stays", "Cancel", "nothing runs", "Time", "then denied", "What was asked", "delete_files", "2 items",
         "digest: " + request.candidate.permit_digest, "The agent says (unchecked)", "they are old", "assent choose",
     ]  # fmt: skip
     place = 0

@@ -98,7 +98,7 @@ def test_nothing_an_agent_writes_begins_a_line_of_the_card(assent: Assent, agent
         "Why you are asked",
         "What you can do",
         "Time",
-        "Exactly this runs",
+        "What was asked",
         "╭",
         "╎",
         "╰",

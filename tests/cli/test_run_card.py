@@ -36,7 +36,7 @@ def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(
     code = crew.works("Tidy up", body, original="a small cleanup", scope={"files": 1, "paths": ["/srv"]})
     out = assent("show", waiting(assent)).out
     for text in (f"run {code}", f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)",
-                 "touch only what is in /srv", "1 step, 0.4 spent", "parked: has waited for a person"):  # fmt: skip
+                 "touch only what is in /srv", "1 step, cost 0.4 as the agent says", "parked: has waited for a person"):  # fmt: skip
         assert text in out, f"{text!r} is missing:\n{out}"
     assert out.index("Exactly this runs") < out.index(f"Run {code}"), "the run does not push the bytes away"
     assert out.index("a small cleanup") < out.index("The agent says (unchecked)") < out.index("goal  Tidy up")

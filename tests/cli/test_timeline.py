@@ -53,7 +53,7 @@ def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, a
     assent("deny", waits["code"], "--reason", "only old ones")
     out = assent("run", "show", code[:5]).out
     follows(
-        out, f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)", "2 steps, 0.25 spent",
+        out, f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)", "2 steps, cost 0.25 as the agent says",
         "The agent says (unchecked)", "goal  Tidy up", "▴ risky", "Note began", "ran at once, on record (watch gate)",
         "done in", "cost 0.25, as the agent says", "▲ dangerous", waits["code"], "Delete 2 files",
         "waited for a person (hard gate: scope)", "the run was given 1", "denied by", "“only old ones”",

@@ -187,7 +187,7 @@ async def test_changed_arguments_are_looked_up_before_they_run(house: House) -> 
     task = house.start(scale("tiny"))
     (request,) = await house.waiting()
     await house.inbox.modify(house.me, request.id, {"name": "production"})
-    with pytest.raises(assent.Denied, match='rule "big" says forbid'):
+    with pytest.raises(assent.Denied, match='by rule "big" it is forbidden'):
         await task
     task = house.start(scale("tiny"))
     (request,) = await house.waiting()

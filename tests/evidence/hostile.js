@@ -64,11 +64,11 @@
   if (card && !["main", "card", "list", "beside"].every((each) => document.getElementById(each))) wrong.push("a region is gone");
   else if (card) {
     const body = [...document.body.children].map((each) => each.localName + (each.id ? `#${each.id}` : ""));
-    const wanted = ["a", "header", "main#main", "dialog#help", "div#toast"];
+    const wanted = ["a", "header", "p#offline", "main#main", "dialog#help", "div#toast"];
     if (body.join() !== wanted.join()) wrong.push(`the page is made of ${body}`);
     const main = [...document.getElementById("main").children].map((each) => each.id);
     if (main.join() !== "list,card,beside") wrong.push(`the desk is made of ${main}`);
-    const order = ["header", "outcome", "why", "part", "question", "options", "args", "changed", "claims", "votes", "decide"];
+    const order = ["header", "outcome", "why", "part", "question", "options", "args", "changed", "claims", "votes", "decide", "quiet"];
     const many = ["part", "changed"];
     let last = -1;
     for (const each of document.getElementById("card").children) {

@@ -54,14 +54,13 @@ async def test_a_switch_asks_once_about_a_name_that_nobody_knows(house: Building
         return {each.agent: str(each.setting) for each in await house.room.oversight.switches()}
 
     await house.gate.propose("delete_files", {"files": ["a"]}, declared=GONE)
-    assert 'href="/stop?agent=cleanup"' in (await ada.get("/stop")).text
+    assert 'aria-label="Stop cleanup"' in (await ada.get("/stop")).text
     asked = await ada.fill("/stop", page="/stop", agent="claenup", setting="stop", reason="odd")
     assert asked.status_code == 422
     assert "No agent called claenup" in asked.text
     assert await held() == {}
-    again = {
-        name: html.unescape(value) for name, value in re.findall(r'hidden" name="(\w+)" value="([^"]*)"', asked.text)
-    }
+    (form,) = re.findall(r'<form [^>]*role="alert">(.*?)</form>', asked.text, re.DOTALL)
+    again = {name: html.unescape(value) for name, value in re.findall(r'hidden" name="(\w+)" value="([^"]*)"', form)}
     assert (again["agent"], again["reason"], again["sure"]) == ("claenup", "odd", "yes")
     sure = await ada.fill("/stop", page="/stop", agent="claenup", setting="stop", sure="yes")
     assert sure.status_code == 200

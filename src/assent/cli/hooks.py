@@ -22,7 +22,9 @@ from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
 group = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="Claude Code asks before each of its tools runs."
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help=COMMANDS_SAY,
 )
 app.add_typer(group, name="hook")
 
@@ -45,6 +47,8 @@ def claude_code(
     ] = "deny",
 ) -> None:
     """Answer one event of Claude Code, from standard input. `assent hook install` has Claude Code call this.
+
+    Example: assent hook claude-code --wait 60 < event.json
 
     Nothing runs unless policy or a person lets it: whatever goes wrong here blocks the call. With ASSENT_SERVER and
     ASSENT_TOKEN it asks a server, else the database of this machine.

@@ -29,7 +29,7 @@ def runs_table(runs: Sequence[Run], waiting: Mapping[str, int], now: datetime) -
     roomy = console(table=True).width >= _ROOMY
     names = ["STATE", "RUN", "GOAL", "AGENT", "STEPS", "NOW"]
     if roomy:
-        names[5:5] = ["SPENT", "BEGAN"]
+        names[5:5] = ["COST", "BEGAN"]
     rows = []
     for run in runs:
         tone = TONES.get(run.state, Tone.PLAIN)

@@ -98,6 +98,8 @@ class Briefing:
         """What stands over the action and its arguments."""
         if self.is_stop:
             return "What you are shown"
+        if self.options and self.state is State.PENDING:
+            return "What was asked"
         return "Exactly this runs" if self.state in (State.PENDING, State.APPROVED) else "Exactly this"
 
 
@@ -106,7 +108,7 @@ def brief(request: Request, now: datetime) -> Briefing:
     ask, candidate = request.ask, request.candidate
     verdict = candidate.verdict
     manual = verdict.gate is GateKind.MANUAL
-    is_stop = candidate.action.name in STOPS and candidate.action.name in {each.name for each in verdict.triggers}
+    is_stop = _is_stop(candidate)
     facts = () if is_stop else candidate.assessment.facts
     return Briefing(
         id=ask.id,
@@ -177,9 +179,18 @@ def effect_words(candidate: Candidate) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _is_stop(candidate: Candidate) -> bool:
+    """Only a run that stops by itself has a trigger of such a name."""
+    name = candidate.action.name
+    return name in STOPS and name in {each.name for each in candidate.verdict.triggers}
+
+
 def _why(candidate: Candidate) -> tuple[str, ...]:
     verdict = candidate.verdict
-    said = [verdict.because.strip(), *(trigger.says for trigger in verdict.triggers)]
+    # That critical actions wait is what the default says already.
+    plain = verdict.rule.startswith("default")
+    fired = [each.says for each in verdict.triggers if not (plain and each.name == "critical")]
+    said = [verdict.because.strip(), *fired]
     sentences = dict.fromkeys(each[:1].upper() + each[1:] for each in said if each)
     return tuple(visible(sentence, lines=False) for sentence in sentences)
 
@@ -222,6 +233,8 @@ def _then(request: Request) -> str:
     endless = request.frozen_at is not None or (ladder.limit is None and request.ends_at is None)
     if request.state is not State.PENDING or endless:
         return "waits until somebody decides" if request.state is State.PENDING else ""
+    if ladder.at_end is AtEnd.PROCEED and _is_stop(request.candidate):
+        return "goes on unless somebody objects"
     if ladder.at_end is AtEnd.PROCEED:
         question = request.ask.question
         return "goes on with the best guess" if question is not None else "runs unless somebody objects"

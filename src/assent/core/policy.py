@@ -253,7 +253,7 @@ class Policy:
         verdict = Verdict(
             rule.gate,
             rule.name,
-            rule.because or f'rule "{rule.name}" says {rule.gate}',
+            rule.because or f'by rule "{rule.name}" it {rule.gate.words}',
             reviewers=rule.reviewers or self.reviewers,
             quorum=rule.quorum,
             ladder=self.soft_ladder(rule) if rule.gate is GateKind.SOFT else rule.ladder or self.ladder,

@@ -19,6 +19,11 @@ class GateKind(Ordered):
     ASK = "ask"
 
     @property
+    def words(self) -> str:
+        """What it means for an action, to whoever reads the rules."""
+        return _WORDS[self]
+
+    @property
     def holds(self) -> bool:
         """Nothing runs before somebody was asked."""
         return self in _HOLDING
@@ -105,4 +110,13 @@ class Verdict:
     policy_version: int = 0
 
 
+_WORDS = {
+    GateKind.RUN: "runs at once",
+    GateKind.WATCH: "runs at once and is noted down",
+    GateKind.SOFT: "runs unless somebody objects in time",
+    GateKind.HARD: "waits for a person",
+    GateKind.MANUAL: "waits for a person who types what they confirm",
+    GateKind.ASK: "asks a person what to do",
+    GateKind.FORBID: "is forbidden",
+}
 _HOLDING = {GateKind.SOFT, GateKind.HARD, GateKind.MANUAL, GateKind.ASK}

@@ -26,7 +26,7 @@ def draft_for(day: str, draft: Any) -> dict[str, Any]:
     if draft is None:
         return {"to": ["okafor@example.com"], "subject": "Your parcel", "body": FIRST}
     if draft.number == 1:
-        body = f"Dear Ms Okafor,\n\nYour parcel is late, and we are sorry. It arrives: {day}.\n\nThe shop"
+        body = f"Dear Ms Okafor,\n\nYour parcel is late, and we are sorry. It arrives: {day.rstrip('.')}.\n\nThe shop"
     else:
         body = f"{draft.args['body']}\n\nPS: {draft.instructions}"
     return {**draft.args, "body": body}

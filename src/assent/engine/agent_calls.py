@@ -21,6 +21,7 @@ from assent.core.request import STOPS, Kind, Request, State
 from assent.core.run import RunState
 from assent.core.run_life import Progress
 from assent.core.switch import Setting
+from assent.core.verdict import Trigger
 from assent.engine.calls import Calls
 from assent.engine.execution import LEASE, Execution
 from assent.engine.guard import in_run
@@ -133,8 +134,9 @@ class AgentCalls:
         return made, ignored
 
     async def propose(
-        self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0
-    ) -> Request | None:
+        self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
+        fired: tuple[Trigger, ...] = (),
+    ) -> Request | None:  # fmt: skip
         """The call is judged and on record: it waits, may begin, or is refused. `None`: it simply runs.
 
         In a run only for whoever holds it. While a person has paused the agent it waits for `patience` seconds.
@@ -146,7 +148,7 @@ class AgentCalls:
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
             context = in_run(context, active, made.name, plain)
-        prepared = self._calls.prepare(made, plain, context, {})
+        prepared = self._calls.prepare(made, plain, context, {}, fired)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             if active is not None:

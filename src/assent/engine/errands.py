@@ -8,16 +8,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from fcntl import LOCK_EX, flock
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from assent.core.action import Json
+from assent.core.action import NOTHING_DECLARED, Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
+from assent.core.verdict import GateKind, Trigger
 from assent.engine.agent_calls import AgentCalls
 from assent.engine.judgement import Context
 from assent.engine.outcomes import refusal
@@ -42,7 +43,11 @@ class Errand:
     description: str = ""
     schema: Mapping[str, Json] | None = None
     trusted: bool = False
-    """We vouch for name, description and schema."""
+    """We vouch for name, description, schema and effect."""
+    effect: Declaration = NOTHING_DECLARED
+    """What it would do; where nobody vouches for that, it can only raise the risk."""
+    alarm: str = ""
+    """Why a person has to look whatever the policy says."""
 
     @property
     def digest(self) -> str:
@@ -98,8 +103,12 @@ class LocalErrands:
         made = tool(
             errand.action, description=errand.description, schema=errand.schema,
             schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
+            declared=errand.effect if errand.trusted else None,
+            claimed=NOTHING_DECLARED if errand.trusted else errand.effect,
         )  # fmt: skip
-        request = await self._calls.propose(made, errand.args, Context(agent=self._calls.agent, key=key))
+        fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
+        context = Context(agent=self._calls.agent, key=key)
+        request = await self._calls.propose(made, errand.args, context, fired=fired)
         return Told("", "", "allowed") if request is None else _told(request)
 
     async def decided(self, told: Told, seconds: float) -> Told:
@@ -138,6 +147,8 @@ class Noted:
     """The keys of requests that nobody has used yet, by digest."""
     begun: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What is to be reported, by the other program's name for the call: the request and its fence."""
+    pins: dict[str, str] = field(default_factory=dict)
+    """How the tools were described when they were last let through."""
 
 
 class Notebook:
@@ -166,13 +177,16 @@ def _read(text: str) -> Noted:
     try:
         known = json.loads(text or "{}")
         begun = {str(call): (str(each[0]), int(each[1])) for call, each in known.get("begun", {}).items()}
-        return Noted({str(digest): str(key) for digest, key in known.get("asked", {}).items()}, begun)
+        asked, pins = (
+            {str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins")
+        )
+        return Noted(asked, begun, pins)
     except (ValueError, TypeError, AttributeError, LookupError):
         return Noted()  # a process died while it wrote; whatever was asked is then asked again
 
 
 def _written(noted: Noted) -> str:
-    return json.dumps({"asked": noted.asked, "begun": noted.begun})
+    return json.dumps(asdict(noted))
 
 
 async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str) -> Told:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
 from typing import Any
 
-from assent.core.action import Json
+from assent.core.action import Json, Risk
 from assent.engine.errands import LEASE, Errand, Told
 from assent.remote.line import LONGEST_WAIT, Line
 
@@ -17,9 +19,18 @@ class FarErrands:
 
     async def propose(self, errand: Errand, key: str) -> Told:
         """The call is judged and on record there."""
-        said = {"action": errand.action, "args": dict(errand.args), "description": errand.description, "key": key}
+        said: dict[str, Any] = {
+            "action": errand.action,
+            "args": dict(errand.args),
+            "description": errand.description,
+            "key": key,
+        }
         if errand.schema is not None:
             said["arguments"] = dict(errand.schema)
+        effect = {name: value for name, value in asdict(errand.effect).items() if value is not None}
+        if errand.alarm:
+            said["why"], effect["risk"] = errand.alarm, Risk.DANGEROUS
+        said["effect"] = {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()}
         return _told(await self._line.post("/proposals", said, once=key))
 
     async def decided(self, told: Told, seconds: float) -> Told:

@@ -7,6 +7,7 @@ from assent.core.action import Json
 from assent.core.briefing import Briefing
 from assent.core.request import Kind, Request, Review, State
 from assent.core.run import Run, RunState
+from assent.core.switch import EVERYTHING
 from assent.core.text import shortened, span
 from assent.core.verdict import GateKind
 from assent.telling.plain import as_json
@@ -86,9 +87,14 @@ def _limit(name: str, most: Decimal, used: Decimal) -> str:
 
 def so_far(run: Run, now: datetime) -> str:
     """Steps, cost and time."""
+    return f"{work_words(run)}, began {span(now - run.created_at)} ago"
+
+
+def work_words(run: Run) -> str:
+    """How many steps it made, and what the agent says that they cost."""
     steps = "1 step" if run.steps == 1 else f"{run.steps:,} steps"
-    spent = f"{run.spend.normalize():f} spent" if run.spend else "nothing spent"
-    return f"{steps}, {spent}, began {span(now - run.created_at)} ago"
+    cost = f", cost {run.spend.normalize():f} as the agent says" if run.spend else ""
+    return f"{steps}{cost}"
 
 
 def stands_at(run: Run, now: datetime, waiting: int | None, *, whole: bool) -> tuple[str, Tone]:
@@ -98,8 +104,11 @@ def stands_at(run: Run, now: datetime, waiting: int | None, *, whole: bool) -> t
     return told, Tone.WARN if waiting and run.state is RunState.RUNNING else TONES.get(run.state, Tone.PLAIN)
 
 
-def standing(run: Run, now: datetime, waiting: int | None = None) -> str:
-    """Where the run stands, for somebody who does not know the words. `waiting` requests wait for a person."""
+def standing(run: Run, now: datetime, waiting: int | None = None, *, commands: bool = True) -> str:
+    """Where the run stands, for somebody who does not know the words. `waiting` requests wait for a person.
+
+    `commands` are for whoever sits at a terminal.
+    """
     by = f" by {run.by}" if run.by else ""
     why = f": {run.reason}" if run.reason else ""
     since = f" for {span(now - run.parked_at)}" if run.parked_at is not None else ""
@@ -111,13 +120,14 @@ def standing(run: Run, now: datetime, waiting: int | None = None) -> str:
         case RunState.PARKED if waiting or (waiting is None and run.waits):
             return f"has waited for a person{since}"
         case RunState.PARKED if run.waits:
-            return (
-                f"parked{since}; waits for a worker with the host {run.host!r}, or for somebody to `assent reconcile`"
+            return f"parked{since}; waits for a worker with the host {run.host!r}, or for somebody to " + (
+                "`assent reconcile`" if commands else "say how something ended"
             )
         case RunState.PARKED:
             return f"may go on; waits for a worker with the host {run.host!r}"
         case RunState.PAUSED:
-            return f"held{by} until `assent go {run.code}`{why}"
+            whom = run.code if not run.switch else "--all" if run.switch == EVERYTHING else f"--agent {run.switch}"
+            return f"held{by}{f' until `assent go {whom}`' if commands else ''}{why}"
         case RunState.ORPHANED:
             return "its process vanished; entering it again with its key goes on"
         case RunState.STOPPING:
@@ -242,7 +252,8 @@ def in_short(request: Request, now: datetime) -> tuple[str, Tone]:
     decided, tone = decided_words(request, now)
     ended, last = ended_words(request, now)
     if not decided:
-        return (f"ran at once, {ended}" if ended else str(request.state)), last
+        how = "ran under a standing permission" if request.candidate.verdict.grant else "ran at once"
+        return (f"{how}, {ended}" if ended else str(request.state)), last
     loud = not ended or request.word == "silence"
     return ", ".join(each for each in (decided, ended) if each), tone if loud else last
 

@@ -13,7 +13,7 @@ from assent.core.text import span
 from assent.server.looks.forms import Field, form_for
 from assent.server.looks.values import Look, Sources, any_folded, arguments, opened, value_look
 from assent.telling.background import Background, Ways, first_parts
-from assent.telling.run_words import decided_words, in_short, outcome_words, scope_words, so_far, standing
+from assent.telling.run_words import decided_words, in_short, scope_words, standing, work_words
 from assent.telling.told import SHAPES, Part, Tone
 
 WAYS = Ways("a", "r", "p", "g", "d", "s", "every round is on the page of the request it revises")
@@ -150,13 +150,13 @@ def card_look(
         fields=form_for(request, card.args),
         why_not=why_not,
         asked_ago=span(now - card.asked_at),
-        outcome=outcome_words(card) if card.outcome else "",
+        outcome=in_short(request, now)[0] if card.outcome else "",
         result=value_look(card.result) if card.result is not None else None,
         can_undo=card.undo_until is not None and card.undo_until > now and request.can_undo,
         wants_review=card.review is Review.OPEN,
         is_question=card.question is not None,
         is_pending=card.state is State.PENDING,
-        can_send_back=card.question is None,
+        can_send_back=card.question is None and not (card.is_stop and card.action == "sample"),
         may_allow=may_allow,
         alike=alike,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
@@ -193,7 +193,9 @@ def _changed(each: Difference) -> Changed:
 def _run_words(run: Run | None, now: datetime) -> dict[str, str]:
     if run is None:
         return {}
-    return {"may": scope_words(run), "so far": so_far(run, now), "now": standing(run, now) or str(run.state)}
+    goal = {"goal, it says": run.goal} if run.goal and run.goal != run.original else {}
+    stands = standing(run, now, commands=False) or str(run.state)
+    return {**goal, "may": scope_words(run), "so far": work_words(run), "now": stands}
 
 
 def step_mark(request: Request) -> Mark:

@@ -41,7 +41,7 @@ def form_for(request: Request, args: Mapping[str, Json]) -> tuple[Field, ...]:
     properties: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     listed = schema.get("required")
     required = set(listed) if isinstance(listed, list) else set()
-    names = dict.fromkeys((*args, *properties))
+    names = dict.fromkeys((*(name for name in properties if name in args), *args, *properties))
     return tuple(_field(request, name, args, properties.get(name), name in required) for name in names)
 
 
@@ -52,6 +52,9 @@ def _field(request: Request, name: str, args: Mapping[str, Json], about: Any, re
     sealed = isinstance(value, str) and value in request.sealed
     if sealed or _hides_a_secret(request, value):
         return Field(name, label, "line", "sealed; it stays as it is", hint="a secret", locked=True)
+    if "const" in about and name in args:
+        shown = visible(as_json(value), lines=False)[:200]
+        return Field(name, label, "line", shown, hint="cannot be changed", locked=True)
     choices = about.get("enum")
     given = name in args
     if (

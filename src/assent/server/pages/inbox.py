@@ -92,7 +92,8 @@ async def decided(request: Request, visitor: Person, code: str) -> Response:
         return await again(request, visitor, found, word, str(problem), form)
     request.app.state.meters.decisions.labels(word).inc()
     if request.headers.get("accept", "").startswith("application/json"):
-        title = visible(shortened(after.candidate.says, 80), lines=False)
+        says = after.candidate.says if after.chosen is None else after.ask.options[after.chosen].label
+        title = visible(shortened(says, 80), lines=False)
         told = {"did": word, "code": after.code, "state": str(after.state), "version": after.version, "title": title}
         return JSONResponse(told)
     return RedirectResponse(f"/r/{after.code}?told={word}", 303)

@@ -114,12 +114,19 @@ async def _mine(visitor: Visitor, wanted: Filter, after: str, now: datetime) -> 
 def _item(visitor: Visitor, request: Request, now: datetime) -> Item:
     card = brief(request, now)
     hurts = [fact.says for fact in card.facts if fact.hurts][:1]
-    words = [card.agent, *hurts, *(card.effect[:1] if card.effect else ())]
+    words = [card.agent, *hurts, *(card.effect[:1] if card.effect else ()), *_first(card)]
     if card.state is State.PENDING and card.needs > 1:
         given = sum(vote.word in ("approve", "modify", "choose") for vote in card.votes)
         words.append(f"{given} of {card.needs} approvals")
     mine = visitor.room.desk.inbox.may_decide(visitor.principal, request) is None
     return Item(card, mark_of(card), request.version, shortened(" · ".join(words), 160), mine)
+
+
+def _first(card: Briefing) -> list[str]:
+    """Short arguments that the title does not tell, so that two cards of one kind can be told apart."""
+    plain = {name: str(value) for name, value in card.args.items() if isinstance(value, str | int | float)}
+    short = [f"{name}: {value}" for name, value in plain.items() if 0 < len(value) <= 30 and value not in card.title]
+    return [each.replace("·", "⟨U+00B7⟩") for each in short[:2]] if not card.is_stop else []
 
 
 async def waiting(visitor: Visitor) -> int:

@@ -17,7 +17,6 @@ from assent.core.policy import Rule
 from assent.core.policy_proposal import PolicyProposal
 from assent.core.situation import Situation
 from assent.core.text import exact_span, span
-from assent.core.verdict import GateKind
 from assent.engine.grants import take_back
 from assent.engine.judgement import Context
 from assent.engine.tool import tool
@@ -89,7 +88,7 @@ async def policy(request: Request, action: str = "", args: str = "", agent: str 
         request, "policy", visitor,
         rows=rows, active=active, policy=loaded, looked_at=looked_at, others=others, found=found, complaint=complaint,
         asked={"action": action, "args": args, "agent": agent}, grants=grants, warnings=loaded.warnings,
-        gates=GATES, versions=await desk.store.policies(visitor.room.name, limit=10), proposals=proposals,
+        versions=await desk.store.policies(visitor.room.name, limit=10), proposals=proposals,
     )  # fmt: skip
 
 
@@ -133,18 +132,6 @@ def _proposal(visitor: Visitor, proposal: PolicyProposal, active: StoredPolicy |
     return ProposalRow(told, tuple((line, _MARKS.get(line[:1], "")) for line in lines))
 
 
-GATES = {
-    GateKind.RUN: "runs at once",
-    GateKind.WATCH: "runs at once and is noted down",
-    GateKind.SOFT: "runs unless somebody objects in time",
-    GateKind.HARD: "waits for a person",
-    GateKind.MANUAL: "waits for a person who types what they confirm",
-    GateKind.ASK: "asks a person what to do",
-    GateKind.FORBID: "is forbidden",
-}
-"""What each gate means to whoever reads the rules."""
-
-
 def rule_words(rule: Rule) -> str:
     """A rule as a sentence."""
     actions = " or ".join(rule.actions) if rule.actions != ("*",) else "any action"
@@ -154,12 +141,12 @@ def rule_words(rule: Rule) -> str:
     many = f", {rule.quorum.count} of them" if rule.quorum.count > 1 else ""
     limit = rule.ladder.limit if rule.ladder is not None else None
     time = f"; {rule.ladder.at_end.value} after {exact_span(limit)}" if rule.ladder is not None and limit else ""
-    return f"{actions}{agents}{when}: {GATES[rule.gate]}{who}{many}{time}"
+    return f"{actions}{agents}{when}: {rule.gate.words}{who}{many}{time}"
 
 
 async def _fired(visitor: Visitor) -> tuple[Counter[str], int]:
     page = await visitor.room.desk.inbox.page(Filter(), limit=_LOOKED_AT)
-    return Counter(each.candidate.verdict.rule for each in page.requests), len(page.requests)
+    return Counter(each.ask.candidate.verdict.rule for each in page.requests), len(page.requests)
 
 
 async def _explained(visitor: Visitor, action: str, args: str, agent: str) -> Explanation:

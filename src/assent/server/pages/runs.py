@@ -54,7 +54,7 @@ async def runs(request: Request, every: bool = False, agent: str = "", after: st
         Row(
             run,
             cut(run.goal, False, 200),
-            standing(run, now, waiting.get(run.id, 0)),
+            standing(run, now, waiting.get(run.id, 0), commands=False),
             tone_class(TONES.get(run.state, Tone.PLAIN)),
             span(now - run.created_at),
         )

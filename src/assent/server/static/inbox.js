@@ -138,7 +138,7 @@ function guarded() {
       const left = Math.ceil((from - Date.now()) / 1000);
       const folded = button.dataset.needsOpen !== undefined && isFolded(button);
       button.disabled = left > 0 || folded || typed.value.trim() !== form.dataset.phrase;
-      note.textContent = left > 0 ? `Read it first: ${left} s` : folded ? "Open what is folded first" : "";
+      note.textContent = left > 0 ? `Read it first: ${left} s` : folded ? "Open what is folded first" : typed.value.trim() && button.disabled ? `Not yet what is to be typed: ${form.dataset.phrase}` : "";
       if (left > 0 && form.isConnected) setTimeout(check, 200);
     };
     form.addEventListener("input", check);
@@ -378,6 +378,8 @@ export function startInbox() {
   if (!isInbox()) return;
   // After a complaint about a form the page stands at the address of that form, which cannot be loaded again.
   if (/\/(preview|edit|decide|afterwards|similar|similar\/give)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
+  // A form that is there again after a complaint, or on the way back from a preview, is gone on with.
+  document.querySelector("#decide .act[open]:not([data-act=answer]) :is(input:not([type=hidden]):not([type=radio]):not([disabled]), textarea)")?.focus();
   seen();
   document.addEventListener("visibilitychange", seen);
   document.addEventListener("assent:event", heard);

@@ -5,11 +5,19 @@ function heard(event) {
   document.dispatchEvent(new CustomEvent("assent:event", { detail: event }));
 }
 
+/** A line that breaks for a moment is nobody's business. */
+const DOUBT = 3000;
+let doubting;
+
 function shown(live) {
   const mark = document.getElementById("live");
   if (!mark) return;
   mark.textContent = live ? "live" : "not live";
   mark.classList.toggle("on", live);
+  clearTimeout(doubting);
+  const banner = document.getElementById("offline");
+  if (live) banner.hidden = true;
+  else doubting = setTimeout(() => { banner.hidden = false; }, DOUBT);
 }
 
 function hold() {

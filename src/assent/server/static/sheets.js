@@ -5,7 +5,8 @@ let scheduled;
 
 async function drawn() {
   const busy = document.activeElement?.closest("form") || [...document.querySelectorAll("#main input:not([type=hidden]), #main textarea")].some((each) => each.value !== each.defaultValue);
-  if (busy) return;
+  // What somebody was just told stays until they have seen to it.
+  if (busy || document.querySelector("#main [role=alert]")) return;
   const { page } = await fetched(location.href).catch(() => ({}));
   if (page) placed(page, ["main"]);
 }
