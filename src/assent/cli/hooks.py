@@ -21,11 +21,8 @@ from assent.errors import AssentError, InvalidArguments, RunStopped, SettingsErr
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
-group = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help=COMMANDS_SAY,
-)
+_SAYS = "Claude Code asks before each of its tools runs: install, remove."
+group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_SAYS)
 app.add_typer(group, name="hook")
 
 BLOCK = 2
