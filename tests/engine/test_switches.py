@@ -462,4 +462,36 @@ async def test_anybody_lets_go_what_assent_paused_and_makes_a_pause_a_stop(house
         pass
     async for _ in over.hold(Principal("bob"), "cleanup", Setting.STOP):
         pass
-    assert [(each.setting, each.by) for each in await over.switches()] == [(Setting.STOP, "bob")]
+    # A pause may be made a stop; whoever held it before still says when it goes on.
+    (held,) = await over.switches()
+    assert (held.setting, held.by, held.reason) == (Setting.STOP, "ada", "bob made this a stop")
+    with pytest.raises(NotAllowed):
+        async for _ in over.release(Principal("bob"), "cleanup"):
+            pass
+
+
+async def test_a_switch_is_not_taken_over_by_setting_it_again_or_by_denials(house: House) -> None:
+    over = Oversight(house.desk.store, "default", lambda: TEAM)
+    async for _ in over.hold(Principal("ada"), "cleanup", Setting.PAUSE, "wait for me"):
+        pass
+    async for _ in over.hold(Principal("bob"), "cleanup", Setting.PAUSE, "mine now"):
+        pass
+    for _ in range(3):
+        await over.denied(Principal("bob"), "cleanup", 2)
+    async for _ in over.hold(Principal("assent"), "cleanup", Setting.PAUSE, "denied too often"):
+        pass
+    (held,) = await over.switches()
+    assert (held.by, held.reason) == ("ada", "wait for me")
+
+
+async def test_a_run_does_not_go_on_by_itself_while_its_agent_is_held(house: House) -> None:
+    world = World(house.gate)
+    async with house.gate.run("Tidy up", agent="cleanup", patience=0):
+        await world.find("a")
+        over = Oversight(house.desk.store, "default", lambda: TEAM)
+        (run,) = [run async for run in over.hold(Principal("ada"), "cleanup", Setting.PAUSE)]
+        with pytest.raises(NotAllowed, match="has to be lifted first"):
+            await over.go(Principal("bob"), run)
+        assert (await the_run(house)).state is RunState.PAUSED
+        (went,) = [run async for run in over.release(Principal("ada"), "cleanup")]
+        assert went.state is RunState.RUNNING

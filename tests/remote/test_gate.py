@@ -226,7 +226,7 @@ async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: as
 
     call = place.start(work())
     [stop] = await place.waiting()
-    assert stop.candidate.says == "Checkpoint: before deleting"
+    assert stop.candidate.says == "Checkpoint, named by the agent “before deleting”"
     args = dict(stop.candidate.action.args)
     await place.inbox.modify(place.me, stop.id, {**args, "show": {"files": 1}})
     await place.in_state(stop.id, State.DONE)

@@ -60,7 +60,7 @@ async def test_a_checkpoint_stops_a_run(place: Place):
         run = ok(await agent.post("/runs", json={"goal": "Tidy up"}), 201)
         stop = {"fence": run["fence"], "args": {"checkpoint": "halfway", "show": [1]}, "editable": ["show"]}
         told = ok(await agent.post(f"/runs/{run['id']}/stops", json=stop), 201)
-        assert told["says"] == "Checkpoint: halfway"
+        assert told["says"] == "Checkpoint, named by the agent “halfway”"
         await place.approve(told["id"])
         begun = ok(await agent.post(f"/proposals/{told['id']}/begin", json={"run_fence": run["fence"]}))
         ok(await agent.post(f"/proposals/{told['id']}/finish", json={"fence": begun["fence"]}))

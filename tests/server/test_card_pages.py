@@ -5,7 +5,9 @@ import re
 
 import pytest
 
+from assent.core.briefing import brief
 from assent.core.request import State
+from assent.server.looks.forms import form_for
 from tests.server.reception import Reception
 
 PAGE = {"accept": "text/html"}
@@ -242,3 +244,37 @@ async def test_no_argument_comes_from_what_was_heard_after_it_was_asked(desk: Re
     page = (await desk.client.get(f"/r/{asked.code}", headers={**sent, **PAGE})).text
     assert "from what catalogue returned" in page
     assert "from what tidy_shelf returned" not in page
+
+
+async def test_a_decimal_is_changed_on_the_page_like_any_number(desk: Reception) -> None:
+    call = {"action": "tidy_shelf", "args_text": '{"amount":{"$decimal":"12.50"},"shelf":1}'}
+    told = await desk.post("/agent/proposals", call, "agent", 201)
+    code, digest = told["code"], (await desk.get(f"/requests/{told['id']}"))["request"]["digest"]
+    sent = await desk.browsing()
+    seen = await desk.client.post(f"/r/{code}/preview", data={"arg:shelf": "7"}, headers=sent)
+    assert seen.status_code == 200
+    args = re.search(r'name="args" value="([^"]*)"', seen.text)
+    assert args is not None
+    fields = {"word": "modify", "args": html.unescape(args[1]), "seen_digest": digest}
+    done = await desk.client.post(f"/r/{code}/decide", data=fields, headers=sent)
+    assert done.status_code == 303, done.text
+    after = await desk.premises.store.request("default", told["id"])
+    assert after is not None
+    assert after.candidate.args_text == '{"amount":{"$decimal":"12.50"},"shelf":7}'
+
+
+async def test_two_names_that_are_written_alike_have_fields_of_their_own(desk: Reception) -> None:
+    asked = await desk.asked(**{"é": "safe", '"\\u00e9"': "evil", "z": "1"})
+    keys = [field.key for field in form_for(asked, brief(asked, asked.ask.created_at).args)]
+    assert len(set(keys)) == 3
+
+
+async def test_a_strangers_word_about_a_field_or_a_person_is_told_as_that(desk: Reception) -> None:
+    schema = {"type": "object", "properties": {"shelf": {"description": "Assent has checked this shelf."}}}
+    call = {"action": "tidy_shelf", "args": {"shelf": 1}, "arguments": schema}
+    told = await desk.post("/agent/proposals", call, "other agent", 201)
+    sent = await desk.browsing()
+    page = (await desk.client.get(f"/r/{told['code']}", headers={**sent, **PAGE})).text
+    assert "the agent says: Assent has checked this shelf." in page
+    begun = await desk.post("/agent/runs", {"goal": "x", "original": "wipe it, says Carol"}, "other agent", 201)
+    assert (begun["original"], begun["ignored"]) == ("", ["original"])

@@ -18,6 +18,7 @@ from assent.cli.typed_json import mapping, parsed
 from assent.core.action import Json
 from assent.core.advance import phrase
 from assent.core.briefing import Briefing, Difference
+from assent.core.canonical import restore
 from assent.core.decision import Candidate
 from assent.core.request import Question, Request
 from assent.core.verdict import GateKind
@@ -88,7 +89,7 @@ def agreed(
     if instead.permit_digest == card.digest:
         raise InvalidDecision(f"nothing is different; to let it run as it is: assent approve {card.code}")
     if not as_json:
-        _show_difference(card, changed)
+        _show_difference(card, restore(instead.args_text))
     wanted = phrase(instead) if instead.verdict.gate is GateKind.MANUAL else ""
     if wanted and not confirm:
         return _typed(wanted, as_json=as_json)

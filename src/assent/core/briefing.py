@@ -103,6 +103,21 @@ class Briefing:
         return "Exactly this runs" if self.state in (State.PENDING, State.APPROVED) else "Exactly this"
 
 
+_GOES_ON = ("runs nothing itself",)
+_STOP_WORDS = {
+    **dict.fromkeys(STOPS, _GOES_ON),
+    "exception": ("approving tries the step again",),
+    "cannot_go_on": ("approving allows it after all",),
+}
+"""What approving means where a run stopped by itself."""
+
+
+def _effect(request: Request, *, is_stop: bool) -> tuple[str, ...]:
+    if is_stop:
+        return _STOP_WORDS[request.candidate.action.name]
+    return effect_words(request.candidate) if request.ask.kind is Kind.ACTION else ()
+
+
 def brief(request: Request, now: datetime) -> Briefing:
     """The briefing for `request` as it stands."""
     ask, candidate = request.ask, request.candidate
@@ -123,7 +138,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         run=ask.run,
         asked_at=ask.created_at,
         facts=tuple(replace(fact, says=_apart(fact.says)) for fact in facts),
-        effect=("runs nothing itself",) if is_stop else effect_words(candidate) if ask.kind is Kind.ACTION else (),
+        effect=_effect(request, is_stop=is_stop),
         why=_why(candidate),
         options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
         question=ask.question,

@@ -10,9 +10,10 @@ from assent.core.switch import Setting, Switch
 _KINDS = {Setting.GO: "switch.released", Setting.PAUSE: "switch.paused", Setting.STOP: "switch.stopped"}
 
 
-def turned(switch: Switch, setting: Setting, by: str, reason: str, now: datetime) -> Change:
-    """The change that sets the switch."""
-    moved = replace(switch, setting=setting, by=by, reason=reason, at=now, version=switch.version + 1, denials=0)
+def turned(switch: Switch, setting: Setting, by: str, reason: str, now: datetime, *, holder: str = "") -> Change:
+    """The change that sets the switch; `holder` says when it goes on, where that is not who set it."""
+    by_whom, version = holder or by, switch.version + 1
+    moved = replace(switch, setting=setting, by=by_whom, reason=reason, at=now, version=version, denials=0)
     body = {"agent": switch.agent, "reason_given": bool(reason)}
     return Change(switch=moved, entries=(Entry(_KINDS[setting], now, switch.workspace, switch.agent, by, body),))
 

@@ -47,6 +47,8 @@ class AgentRuns(AgentCalls):
     ) -> Run:  # fmt: skip
         """A new run, or the open one with this key, held by this attempt. A scope is for the operator to give.
 
+        That `original` is what somebody asked for is the operator's word too: without it, it is left out.
+
         Inside a `parent` that the same process holds, one with this key that has finished is given back as it is.
         """
         if scope and not self.is_trusted:
@@ -63,8 +65,9 @@ class AgentRuns(AgentCalls):
             self._is_free(known)
         office = replace(self._office, worker=self._worker(attempt), lease=lease)
         made = new_run(
-            office, goal, agent=self.agent, original=original, scope=scope or None, host="", key=key, parent=parent
-        )
+            office, goal, agent=self.agent, original=original if self.is_trusted else "", scope=scope or None, host="",
+            key=key, parent=parent,
+        )  # fmt: skip
         if parent_fence and key:
             run = await begin_inside(office, await self.held(parent, parent_fence), made)
         else:

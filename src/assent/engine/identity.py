@@ -15,7 +15,7 @@ from functools import cache
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from assent.core.authority import EVERYTHING, Principal, principal_named
+from assent.core.authority import ASSENT, EVERYTHING, Principal, principal_named
 from assent.core.change import Change
 from assent.core.credential import Credential, CredentialKind
 from assent.core.policy import Policy
@@ -96,6 +96,8 @@ class Identities:
         """A token with which this agent proposes, and the only time that it is seen."""
         if not agent.strip() or len(agent) > 200:
             raise InvalidDecision("a token is for an agent: give its name, of at most 200 characters")
+        if agent.strip().casefold() == ASSENT:
+            raise InvalidDecision(f"{agent} is who does what Assent does by itself; give the agent another name")
         secret = self._secret(TOKEN_MARK)
         made = await self._give(CredentialKind.TOKEN, secret, agent, by.name, life, note=note)
         return made, secret

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from assent.core.action import Json
+from assent.core.action import Action, Json
 from assent.core.advance import advance
 from assent.core.authority import Principal, may_decide, principal_named
 from assent.core.briefing import Briefing, brief
@@ -145,7 +145,7 @@ class Inbox:
     def changed(self, request: Request, args: Mapping[str, Json]) -> Candidate:
         """What would run with these arguments: checked against the schema, classified and judged again."""
         before = request.candidate
-        plain = {**_defaults(before.action.schema), **restore(canonical(args))}
+        plain = {**_left_out(before.action), **restore(canonical(args))}
         if new := {*secret_texts(plain)} - {*secret_texts(before.action.args)}:
             raise InvalidDecision(
                 f"the new arguments contain what looks like a secret ({len(next(iter(new)))} characters), and what is "
@@ -234,7 +234,7 @@ class Inbox:
         most, agent = self._judgement.policy.limits.denials, after.ask.agent
         if most is None or after.state is State.PENDING:
             return
-        over = Oversight(self._store, self._workspace)
+        over = Oversight(self._store, self._workspace, lambda: self._judgement.policy)
         try:
             await self._counted(over, by, after, most)
         except AssentError as problem:
@@ -347,7 +347,11 @@ def _answered(request: Request, value: Json, note: str) -> Answer:
     return Answer(plain, note)
 
 
-def _defaults(schema: Mapping[str, Json] | None) -> dict[str, Json]:
-    """What stands where nothing is given, so that it is shown and judged like everything else."""
-    properties = (schema or {}).get("properties", {})
-    return {name: each["default"] for name, each in properties.items() if isinstance(each, dict) and "default" in each}
+def _left_out(action: Action) -> dict[str, Json]:
+    """What a function of ours takes where an argument that it was given is taken away, so that it is shown and judged.
+
+    Never an argument that was not there, and nothing that a stranger's schema says: nobody asked for that.
+    """
+    properties = (action.schema or {}).get("properties", {}) if action.trusted else {}
+    given = {name: properties[name] for name in action.args if name in properties}
+    return {name: each["default"] for name, each in given.items() if isinstance(each, dict) and "default" in each}

@@ -75,6 +75,8 @@ class Oversight:
 
     async def go(self, by: Principal, run: Run, *, switch: bool = False) -> Run:
         """What was paused goes on, and so does time; of the runs inside only what a `switch` held, if that is over."""
+        if run.switch and not switch and (held := holding(await self.switches(), run.agent)) is not None:
+            raise NotAllowed(f"{held.says}; that has to be lifted first", principal=by.name)
         await self._each_pending(run, Thaw(by.name))
         # First those inside, so that whoever goes on with the outer one does not find them paused.
         for child in await self._open_children(run):
@@ -142,7 +144,7 @@ class Oversight:
     async def denied(self, by: Principal, agent: str, most: int) -> None:
         """Somebody denied the agent something; after so many times in a row it is paused."""
         denials = await self._count(by, agent, 1)
-        if denials >= most:
+        if denials >= most and not (await self._switch(agent)).is_held:
             reason = f"{denials} of its requests in a row were denied"
             async for _ in self.hold(Principal(ASSENT), agent, Setting.PAUSE, reason):
                 pass
@@ -174,11 +176,19 @@ class Oversight:
             switch, why = await self._switch(agent), without_secrets(reason)
             if setting is Setting.GO and not switch.is_held:
                 return
-            if switch.is_eased_by(setting) and (why_not := may_release(self._policy(), by, switch.by)):
+            if switch.is_held and by.name == ASSENT:
+                return  # a person holds it up already, and says when it goes on
+            holder, why_not = by.name, may_release(self._policy(), by, switch.by) if switch.is_held else None
+            if why_not is not None and switch.is_eased_by(setting):
                 raise NotAllowed(why_not, principal=by.name)
+            if why_not is not None and setting is switch.setting:
+                return
+            if why_not is not None:
+                # Made stricter by somebody who may not let it go: whoever held it before says when it goes on.
+                holder, why = switch.by, f"{by.name} made this a stop{f': {why}' if why else ''}"
 
-            def step(view: View, switch: Switch = switch, why: str = why) -> Change:
-                return turned(switch, setting, by.name, why, view.now)
+            def step(view: View, switch: Switch = switch, why: str = why, holder: str = holder) -> Change:
+                return turned(switch, setting, by.name, why, view.now, holder=holder)
 
             with suppress(StaleRequest):  # somebody else set it at the same moment: once more, from there
                 await self._store.transact(self._workspace, None, step)

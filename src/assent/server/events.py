@@ -202,4 +202,6 @@ def about_request(request: Request) -> Event:
         "review": request.review.value,
         "votes": len(request.votes),
     }
-    return Event("request", request.id, request.version, more, request.ask.agent)
+    # What a process of this machine asked for under the same name is not the token's.
+    agent = request.ask.agent if request.ask.asked_by.startswith("agent:") else ""
+    return Event("request", request.id, request.version, more, agent)

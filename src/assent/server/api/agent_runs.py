@@ -8,6 +8,7 @@ from pydantic import Field
 
 from assent.core.run import PlanStep
 from assent.core.secret_text import without_secrets
+from assent.core.text import shortened
 from assent.core.verdict import GateKind
 from assent.engine.agent_runs import AgentRuns, Taken
 from assent.engine.office import NotAsked, StopPoint
@@ -143,7 +144,8 @@ async def begin(agent: Caller, said: NewRun, wait: Wait = 0, idempotency_key: Id
         scope=said.scope, lease=seconds(said.lease),
         patience=wait,
     )  # fmt: skip
-    return agent_run_document(run, fence=run.fence, lease_seconds=said.lease)
+    ignored: list[Any] = ["original"] if said.original and not agent.is_trusted else []
+    return agent_run_document(run, fence=run.fence, lease_seconds=said.lease, ignored=ignored)
 
 
 @router.get("/runs/{run_id}", summary="How a run stands")
@@ -241,18 +243,23 @@ _REASONS = {
 }
 
 
+_QUOTES = str.maketrans(dict.fromkeys('“”„‟"«»', "'"))
+
+
 def _headline(said: Stop) -> str:
     """What the card is called, in our words; of the agent's there is at most a name."""
 
     def name(field: str) -> str:
-        # A secret that was cut is not recognised any more.
-        return without_secrets(str(said.args.get(field, "")))[:100]
+        # A secret that was cut is not recognised any more. Quotes of its own would end ours.
+        text = without_secrets(str(said.args.get(field, ""))).translate(_QUOTES)
+        return shortened(text, 60)
 
+    number = said.args.get("number")
     return {
-        "checkpoint": f"Checkpoint: {name('checkpoint')}",
-        "draft": f"Draft: {name('what')}",
+        "checkpoint": f"Checkpoint, named by the agent “{name('checkpoint')}”",
+        "draft": f"Draft, named by the agent “{name('what')}”",
         "exception": f"The agent says that a step failed: “{name('step')}”",
-        "sample": f"Sample: item {name('number')}",
+        "sample": f"Sample: item {number}" if isinstance(number, int) else "Sample: one item",
         "cannot_go_on": "The agent says that it cannot go on",
         "interrupt": "The agent stopped itself and asks for a person",
     }[said.kind]

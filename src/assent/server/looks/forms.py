@@ -11,7 +11,7 @@ from assent.core.text import visible
 from assent.errors import InvalidDecision
 from assent.telling.plain import as_json
 
-PREFIX = "arg:"
+PREFIX, WRITTEN = "arg:", "arg-json:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Field:
     @property
     def key(self) -> str:
         """What the form calls it: a name that comes back as it was sent."""
-        return PREFIX + (self.name if self.name.isascii() and self.name.isprintable() else as_json(self.name))
+        plain = self.name.isascii() and self.name.isprintable()
+        return f"{PREFIX}{self.name}" if plain else f"{WRITTEN}{as_json(self.name)}"
 
 
 def form_for(request: Request, args: Mapping[str, Json]) -> tuple[Field, ...]:
@@ -49,6 +50,7 @@ def _field(request: Request, name: str, args: Mapping[str, Json], about: Any, re
     about = about if isinstance(about, Mapping) else {}
     value, label = args.get(name), visible(name, lines=False)
     hint = visible(str(about.get("description", "")), lines=False)[:200]
+    hint = hint if request.candidate.action.trusted or not hint else f"the agent says: {hint}"
     sealed = isinstance(value, str) and value in request.sealed
     if sealed or _hides_a_secret(request, value):
         return Field(name, label, "line", "sealed; it stays as it is", hint="a secret", locked=True)

@@ -14,11 +14,12 @@ from starlette.datastructures import FormData
 from assent.core.action import Json, Risk
 from assent.core.authority import may_change
 from assent.core.briefing import brief
+from assent.core.canonical import restore
 from assent.core.decision import Opinion
 from assent.core.request import Request as Asked
 from assent.core.text import shortened, visible
 from assent.engine.threads import in_thread
-from assent.errors import ConfirmationNeeded, InvalidDecision
+from assent.errors import AssentError, ConfirmationNeeded, InvalidDecision
 from assent.server.alike import those_like
 from assent.server.deciding import Said, decide
 from assent.server.looks.card import CardLook, card_look, mark_of
@@ -117,7 +118,7 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
     changes = [(name, *opened((value_look(before.args.get(name)), value_look(after.args.get(name))))) for name in names]
     return await page(
         request, "preview", visitor,
-        card=after, was=before, mark=mark_of(after), changes=changes, args=json.dumps(after.args, ensure_ascii=True),
+        card=after, was=before, mark=mark_of(after), changes=changes, args=after.args_text,
         looks=arguments(after.args), digest=before.digest, note=str(form.get("note", "")),
         typed={name: text for name, text in _texts(form).items() if name not in ("csrf", "note")},
     )  # fmt: skip
@@ -206,8 +207,8 @@ def _said(word: str, found: Asked, form: FormData) -> Said:
     args: Mapping[str, Json] | None = None
     if word == "modify":
         try:
-            args = json.loads(text.get("args", "null"))
-        except (ValueError, RecursionError):
+            args = restore(text.get("args", "null"))
+        except (ValueError, RecursionError, AssentError):
             args = None
         if not isinstance(args, dict):
             raise InvalidDecision("look at the change once more before it is sent")
