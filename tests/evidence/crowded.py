@@ -159,6 +159,10 @@ def compared(
     return {name: round(median(each), 2) for name, each in took.items()}, wrong
 
 
+MORE_HITS = "a search that one in a hundred fits"
+"""It finds ten among a thousand and ten thousand among a million, so that the two cannot be compared; it is told."""
+
+
 def too_slow(figures: dict[str, float], few: str, many: str) -> list[str]:
     """Where the larger crowd takes more than twice as long."""
     wrong = []
@@ -166,7 +170,7 @@ def too_slow(figures: dict[str, float], few: str, many: str) -> list[str]:
         if name.startswith(f"{many}: ") and name.endswith("median ms"):
             what = name.removeprefix(f"{many}: ").removesuffix(", median ms")
             small = figures[f"{few}: {what}, median ms"]
-            if large > TIMES * small:
+            if large > TIMES * small and what != MORE_HITS:
                 wrong.append(f"{what}: {large} ms with {many}, and {small} ms with {few}")
     return wrong
 
