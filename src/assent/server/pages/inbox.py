@@ -118,7 +118,8 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
     changes = [(name, *opened((value_look(before.args.get(name)), value_look(after.args.get(name))))) for name in names]
     return await page(
         request, "preview", visitor,
-        card=after, was=before, mark=mark_of(after), changes=changes, args=json.dumps(json.loads(after.args_text), ensure_ascii=True),
+        card=after, was=before, mark=mark_of(after), changes=changes,
+        args=json.dumps(json.loads(after.args_text), ensure_ascii=True),
         looks=arguments(after.args), digest=before.digest, note=str(form.get("note", "")),
         typed={name: text for name, text in _texts(form).items() if name not in ("csrf", "note")},
     )  # fmt: skip
