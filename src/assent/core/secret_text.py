@@ -26,6 +26,8 @@ _CURSORS = tuple(f"{what}token" for what in "page next previous prev continuatio
 """Tokens that say where to go on, and open nothing."""
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _LONGEST_NAME = 64
+_SECRET, _TOKEN = 1, 2
+"""What a field's name says of its values: secrets all of them, or only the long ones."""
 _SHAPES = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:\r?\n[A-Za-z0-9+/=]{1,100}){1,400}"
     r"(?:\r?\n-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
@@ -88,9 +90,6 @@ def is_secret_key(key: str, value: str) -> bool:
         return False
     kind = _kind_of(key)
     return kind == _SECRET or (kind == _TOKEN and len(value) >= _LEAST_TOKEN)
-
-
-_SECRET, _TOKEN = 1, 2
 
 
 @lru_cache(maxsize=4096)
