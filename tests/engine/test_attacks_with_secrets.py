@@ -191,3 +191,85 @@ async def test_a_schema_gives_no_secret_away(house):
 def test_a_schema_without_secrets_is_left_as_it_is():
     schema = {"type": "object", "properties": {"name": {"default": "ada", "examples": ["bob"]}}}
     assert schema_without_secrets(schema) is schema
+
+
+async def test_a_declared_secret_leaves_no_default_in_the_schema(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def publish(text: str, foo: Annotated[str, assent.Secret] = "quiet words of old") -> str:
+        return foo
+
+    with pytest.raises(assent.Parked) as parked:
+        await publish("hello")
+    request = await house.desk.store.request("default", parked.value.request_id)
+    assert "quiet words" not in repr(request)
+    await house.inbox.approve(house.me, request.id, confirm=(await house.inbox.brief(request.id)).phrase)
+    assert await house.gate.resume(request.id) == "quiet words of old"
+
+
+@pytest.mark.parametrize(
+    "show", [{"pin": 717171}, {"login": {"pin": 717171, "who": "ann"}}, {"all": [{"otp": 717171}]}]
+)
+async def test_a_checkpoint_gives_no_number_away_and_holds_the_rest_fast(house, show):
+    async def main() -> Any:
+        async with house.gate.run("work") as run:
+            return await run.checkpoint("ready", {**show, "note": "as it is"})
+
+    working = house.start(main())
+    (request,) = await house.waiting()
+    assert "717171" not in repr(request)
+    args = dict((await house.inbox.brief(request.id)).args)
+    for change in ({"note": "other"}, {"new": 1}):
+        with pytest.raises(InvalidDecision):
+            await house.inbox.modify(house.me, request.id, {**args, "show": {**args["show"], **change}})
+    await house.inbox.approve(house.me, request.id, confirm=(await house.inbox.brief(request.id)).phrase)
+    await working
+
+
+TOKEN = "AKIA" + "ABCDEFGH12345678"
+
+
+async def test_the_name_of_an_argument_is_sealed_like_what_is_inside(house):
+    args = {TOKEN: 1, "inner": {TOKEN: 2}, "text": "hi"}
+    proposed = await house.gate.propose("rotate_keys", args, declared=assent.Declaration(reversible=False))
+    assert TOKEN not in repr(proposed.request)
+    shown = (await house.inbox.brief(proposed.request.id)).args
+    assert shown["text"] == "hi"
+    assert len(shown) == len(args)
+    await house.inbox.approve(
+        house.me, proposed.request.id, confirm=(await house.inbox.brief(proposed.request.id)).phrase
+    )
+    async with proposed.execution() as running:
+        assert running.args == args
+
+
+async def test_an_argument_stays_in_sight_though_a_secret_is_the_same_word(house):
+    @house.gate.guard(reversible=False, patience=0)
+    async def publish(message: str, key: Annotated[str, assent.Secret]) -> None: ...
+
+    with pytest.raises(assent.Parked) as parked:
+        await publish("hello", "message")
+    assert (await house.inbox.brief(parked.value.request_id)).args["message"] == "hello"
+
+
+async def test_a_mark_for_a_secret_cannot_be_passed_in_as_a_name(house):
+    args = {"⟨secret number 0123456789ab⟩": 1, "note": "password=hunter2hunter2"}
+    with pytest.raises(InvalidArguments, match="own mark"):
+        await house.gate.propose("rotate_keys", args)
+
+
+async def test_an_action_is_not_called_like_a_secret(house):
+    with pytest.raises(InvalidArguments, match="looks like a secret") as refused:
+        await house.gate.propose(f"rotate_{TOKEN}"[7:], {})
+    assert TOKEN not in str(refused.value)
+    with pytest.raises(InvalidArguments, match="looks like a secret"):
+        house.gate.guard(name=f"rotate {TOKEN}")(lambda: None)
+    await house.gate.store.flush()
+    assert not await house.desk.store.entries("default")
+
+
+@pytest.mark.parametrize("name", ["db_password", "x-api-key", "API Key", "access token", "GITHUB_TOKEN"])
+async def test_a_secret_under_a_longer_name_is_sealed(house, name):
+    word = "quiet and long words"
+    proposed = await house.gate.propose("log_in", {name: word, "inner": {name: word}})
+    assert proposed.request is not None
+    assert word not in repr(proposed.request)

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from assent.core.money_text import CODES
 from assent.core.names import singular, words
-from assent.core.secret_text import SECRET_KEYS
+from assent.core.secret_text import is_secret_name, is_token_name
 
 RECIPIENT = 1 << 0
 AMOUNT = 1 << 1
@@ -87,8 +87,7 @@ def of(key: str) -> int:
         kind &= ~SIZE
     if last == "size" and len(parts) == 1:
         kind |= SIZE
-    plain = whole.replace("_", "")
-    if plain in SECRET_KEYS or plain == "token":
+    if is_secret_name(key) or is_token_name(key):
         kind |= SECRET
     return kind & ~_NEVER.get(whole, 0)
 

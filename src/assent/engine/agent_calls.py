@@ -32,7 +32,7 @@ from assent.engine.outcomes import refusal, result_of
 from assent.engine.proposal import refused_again
 from assent.engine.questions import question
 from assent.engine.schemas import check_schema
-from assent.engine.sealing import redacted
+from assent.engine.sealing import no_secret, redacted
 from assent.engine.tool import OptionSpec, Tool, tool
 from assent.errors import Conflict, InvalidArguments, NotFound, RunPaused, RunStopped
 from assent.ports import View
@@ -42,6 +42,8 @@ T = TypeVar("T")
 RESERVED = STOPS | {"question"}
 _SCHEMA_BYTES = 64 * 1024
 _SCHEMA_NODES = 1_000
+_MOST_CHECKS = 200_000
+"""Parts of a schema times parts of what it describes: as many things there are to check when a person changes it."""
 _COSTLY = frozenset({"uniqueItems", "pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef"})
 """What can make checking a value against a schema take for ever."""
 
@@ -144,6 +146,9 @@ class AgentCalls:
         plain = restore(canonical(args))
         if not isinstance(plain, dict):
             raise InvalidArguments("the arguments of an action are given by name, as an object")
+        if not self.is_trusted:
+            _cheap_together(made.schema, plain)
+        _told_plainly(context)
         await self._until_go(patience)
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
@@ -164,6 +169,7 @@ class AgentCalls:
     ) -> Request:  # fmt: skip
         """The question is on record. Whom to ask is the agent's to say only where the operator vouches for it."""
         _fits_here(schema, self.is_trusted)
+        _told_plainly(context)
         await self._until_go(patience)
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
@@ -181,6 +187,7 @@ class AgentCalls:
         self, request_id: str, *, attempt: str, lease: timedelta = LEASE, fence: int = 0, patience: float = 0
     ) -> Request:
         """The permit is used and the agent may act now. The same `attempt` may ask again, should it not have heard."""
+        no_secret("attempt", attempt)
         request = await self.request(request_id)
         worker = f"{self.asked_by}:{attempt}"
         if self.is_begun_by(request, attempt):
@@ -383,10 +390,27 @@ def _fits_here(schema: Mapping[str, Json] | None, trusted: bool) -> None:
         )
 
 
-def _size_of(value: Json) -> int:
+def _cheap_together(schema: Mapping[str, Json] | None, args: Mapping[str, Json]) -> None:
+    """Each part of a schema may be held against each value, and both come from a stranger."""
+    if schema is None:
+        return
+    parts = _size_of(schema)
+    if parts * _size_of(args, _MOST_CHECKS // parts) > _MOST_CHECKS:
+        raise InvalidArguments(
+            f"the schema has {parts:,} parts, and the arguments have more than {_MOST_CHECKS // parts:,}: checking "
+            "what a person changes would take too long; propose it in smaller parts, or leave the schema out"
+        )
+
+
+def _told_plainly(context: Context) -> None:
+    no_secret("key", context.key)
+    no_secret("draft_of", context.draft_of)
+
+
+def _size_of(value: Json, most: int = _SCHEMA_NODES) -> int:
     """How many parts there are: checking a schema takes as long as there are many of them, not as it is long."""
     count, waiting = 0, [value]
-    while waiting and count <= _SCHEMA_NODES:
+    while waiting and count <= most:
         item = waiting.pop()
         count += 1
         waiting.extend(item.values() if isinstance(item, Mapping) else item if isinstance(item, list) else ())

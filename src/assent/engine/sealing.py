@@ -6,7 +6,7 @@ reviewer loses sight of what will run: a command that would be hidden with a sec
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from assent.core import argument_kinds as kinds
 from assent.core.action import Json
 from assent.core.command_text import read_shell
-from assent.core.secret_text import is_secret_key, is_secret_name, secret_texts
+from assent.core.secret_text import holds_secret, is_secret_key, is_secret_name, secret_texts
 from assent.errors import InvalidArguments
 from assent.ports import Vault
 
@@ -40,7 +40,17 @@ def sealed(
     if not sealing.anywhere and not sealing.in_place:
         return dict(args), {}
     _refuse_marks(args, known)
-    return {name: sealing.value(name, value, name in declared) for name, value in args.items()}, sealing.found
+    clean = {sealing.name(name): sealing.value(name, value, name in declared) for name, value in args.items()}
+    return clean, sealing.found
+
+
+def no_secret(what: str, name: str) -> str:
+    """`name`, which is kept and shown as it is, or an error, without it, where it looks like a secret."""
+    if holds_secret(name):
+        raise InvalidArguments(
+            f"the {what} contains what looks like a secret, and it is stored and logged as it is; choose another"
+        )
+    return name
 
 
 @dataclass(slots=True)
@@ -90,6 +100,12 @@ class _Sealing:
                 return [self.value(name, item, secret) for item in value]
             case _:
                 return value
+
+    def name(self, name: str) -> str:
+        """The name of an argument; an ordinary word stays in sight though some secret is the same word."""
+        if any(text in name and (text in self.shaped or _TOKEN.fullmatch(text)) for text in self.anywhere):
+            return self._without(name)
+        return name
 
     def _text(self, name: str, text: str) -> str:
         clean = self._without(text)
@@ -201,10 +217,23 @@ def _leaves(value: Json, name: str = "") -> list[tuple[str, Any]]:
     return found
 
 
+def _texts(value: Json) -> Iterator[str]:
+    """Every text in it, and every name."""
+    waiting: list[Json] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            waiting.extend((*item, *item.values()))
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+
+
 def _refuse_marks(args: Json, known: Mapping[str, str]) -> None:
     """Text that looks like our own mark for a secret would be taken for one."""
-    for _, text in _leaves(args):
-        if isinstance(text, str) and any(mark not in known for mark in _MARK.findall(text)):
+    for text in _texts(args):
+        if any(mark not in known for mark in _MARK.findall(text)):
             raise InvalidArguments(
                 "the arguments contain text that looks like Assent's own mark for a secret; leave it out"
             )

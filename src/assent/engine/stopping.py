@@ -6,7 +6,7 @@ from dataclasses import replace
 from assent.core.action import Declaration, Json, Reach
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
-from assent.core.secret_text import secret_texts, without_secrets
+from assent.core.secret_text import holds_any_secret, holds_secret, is_secret_name, without_secrets
 from assent.core.verdict import GateKind, Trigger
 from assent.engine.asking import Prepared
 from assent.engine.calls import Calls
@@ -58,11 +58,7 @@ def stop_call(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint
     """
     args = restore(canonical(point.args))
     # A secret is sealed among the arguments; it must not stand in the clear beside them.
-    fixed = {
-        name: {"const": value}
-        for name, value in args.items()
-        if name not in point.editable and not secret_texts({name: value})
-    }
+    fixed = {name: _fixed(name, value) for name, value in args.items() if name not in point.editable}
     schema = {"type": "object", "properties": fixed}
     options = tuple(
         replace(each, label=without_secrets(each.label), consequence=without_secrets(each.consequence))
@@ -80,6 +76,16 @@ def stop_call(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint
     if prepared.verdict.gate is GateKind.RUN:
         return None
     return replace(prepared, tool=replace(stop, says=_plain_template(without_secrets(point.says))))
+
+
+def _fixed(name: str, value: Json) -> dict[str, Json]:
+    """The schema of a value that must stay as it is, in which no secret stands; a secret itself is not held fast."""
+    if not holds_any_secret({name: value}):
+        return {"const": value}
+    if is_secret_name(name) or not isinstance(value, Mapping) or any(holds_secret(key) for key in value):
+        return {}
+    fields = {key: _fixed(key, each) for key, each in value.items()}
+    return {"type": "object", "properties": fields, "required": sorted(fields), "additionalProperties": False}
 
 
 def _plain_template(text: str) -> str:

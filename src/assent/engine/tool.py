@@ -11,6 +11,7 @@ from assent.core.canonical import canonical
 from assent.core.classify import Profile, profile
 from assent.core.secret_text import schema_without_secrets
 from assent.core.text import template_fields
+from assent.engine.sealing import no_secret
 from assent.engine.signature import Signature
 from assent.errors import GuardError
 
@@ -97,9 +98,13 @@ def tool(
     says: str = "",
     **more: Any,
 ) -> Tool:
-    """A `Tool` with its profile computed once; a template that reads unknown arguments is refused."""
+    """A `Tool` with its profile computed once; a template that reads unknown arguments is refused.
+
+    So is a name that looks like a secret: it reaches the log and the audit export, from which nothing is removed.
+    """
+    no_secret("name of the action", name)
     declared = declared or Declaration()
-    if schema is not None and (clean := schema_without_secrets(schema)) is not schema:
+    if schema is not None and (clean := schema_without_secrets(schema, more.get("secret", ()))) is not schema:
         schema, schema_text = clean, canonical(clean)
     if says and schema is not None:
         known = set(schema.get("properties", {})) | {"facts"}

@@ -12,6 +12,7 @@ from assent.core.text import shortened
 from assent.core.verdict import GateKind
 from assent.engine.agent_runs import AgentRuns, Taken
 from assent.engine.office import NotAsked, StopPoint
+from assent.engine.sealing import no_secret
 from assent.engine.tool import OptionSpec
 from assent.server.api.agent_documents import agent_run_document, at_once_document, proposal_document
 from assent.server.api.calling import (
@@ -140,7 +141,7 @@ async def begin(agent: Caller, said: NewRun, wait: Wait = 0, idempotency_key: Id
     """
     run = await agent.begin_run(
         said.goal, attempt=_attempt(said.attempt), original=said.original, plan=_plan(said.plan),
-        key=step_key(said.key, idempotency_key), parent=said.parent, parent_fence=said.parent_fence,
+        key=no_secret("key", step_key(said.key, idempotency_key)), parent=said.parent, parent_fence=said.parent_fence,
         scope=said.scope, lease=seconds(said.lease),
         patience=wait,
     )  # fmt: skip
@@ -197,7 +198,8 @@ async def stop(agent: Caller, run_id: str, said: Stop) -> dict[str, Any]:
     """A checkpoint and its like: a request that does nothing. Once it `may_run`, begin and finish it, and go on."""
     point = StopPoint(
         said.kind, said.args, _headline(said), _REASONS[said.kind], GateKind(said.gate), frozenset(said.editable),
-        tuple(OptionSpec(each.label, each.consequence) for each in said.options), said.insists, said.key, said.draft_of,
+        tuple(OptionSpec(each.label, each.consequence) for each in said.options), said.insists,
+        no_secret("key", said.key), no_secret("draft_of", said.draft_of),
     )  # fmt: skip
     try:
         request = await agent.stop_at(run_id, said.fence, point)
@@ -280,4 +282,4 @@ def _plan(steps: list[Planned]) -> tuple[PlanStep, ...]:
 
 
 def _attempt(given: str) -> str:
-    return given or secrets.token_hex(8)
+    return no_secret("attempt", given) or secrets.token_hex(8)

@@ -15,6 +15,7 @@ from assent.core.canonical import restore
 from assent.core.request import State
 from assent.engine.agent_calls import Described
 from assent.engine.judgement import Context
+from assent.engine.sealing import no_secret
 from assent.engine.tool import OptionSpec
 from assent.errors import Conflict, InvalidArguments
 from assent.server.api.agent_documents import at_once_document, begun_document, proposal_document
@@ -168,6 +169,7 @@ async def propose(
     begun in the same call. `wait` is for how long to wait while a person has paused the agent. What does not count,
     because the policy does not list the agent under `agents:`, is named in `ignored`.
     """
+    no_secret("attempt", said.attempt)
     context = _context(agent.agent, said, idempotency_key)
     made, ignored = agent.described(_described(said))
     request = await agent.propose(made, _args(said), context, fence=said.run_fence, patience=wait)

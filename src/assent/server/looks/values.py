@@ -6,6 +6,7 @@ Every text was made inert here. What is long is folded, and a folded part has to
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from assent.core.action import Json
 from assent.core.text import visible
@@ -13,7 +14,10 @@ from assent.telling.plain import as_json
 
 LONG_TEXT, LONG_LINES, LONG_LIST = 1_200, 24, 12
 """What is longer is folded."""
+MOST_DRAWN, MOST_ON_A_CARD = 500, 3_000
+"""How much of one list or object is drawn piece by piece, and of all of them together; the rest is one folded text."""
 _DEEPEST = 5
+_ALWAYS_DRAWN = 1
 _SHOWN_FIRST = 160
 _SQL_NAMES = frozenset("sql query statement statements".split())
 _CODE_NAMES = frozenset("command cmd script code shell expression".split())
@@ -77,12 +81,29 @@ class Sources:
 NO_SOURCES = Sources()
 
 
+class _Room:
+    """How many pieces may still be drawn on a card."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_ON_A_CARD
+
+    def take(self, wanted: int) -> int:
+        """As many of them as are drawn; the first few always are."""
+        drawn = min(wanted, MOST_DRAWN, max(self.left, _ALWAYS_DRAWN))
+        self.left -= drawn
+        return drawn
+
+
 def arguments(args: Mapping[str, Json], sources: Sources = NO_SOURCES) -> tuple[Look, ...]:
     """Every argument; those of a mail as one mail, first."""
-    mail = _mail(args, sources)
+    room = _Room()
+    mail = _mail(args, sources, room)
     taken = {part.name for part in mail.parts} if mail is not None else set()
-    rest = [_named(name, value, sources) for name, value in args.items() if visible(name, lines=False) not in taken]
-    return (mail, *rest) if mail is not None else tuple(rest)
+    rest = {name: value for name, value in args.items() if visible(name, lines=False) not in taken}
+    looks = _named_looks(rest, sources, room, 0)
+    return (mail, *looks) if mail is not None else looks
 
 
 def any_folded(looks: Sequence[Look]) -> bool:
@@ -95,8 +116,12 @@ def opened(looks: Sequence[Look]) -> tuple[Look, ...]:
     return tuple(replace(look, opened=True, parts=opened(look.parts)) for look in looks)
 
 
-def value_look(value: Json, name: str = "", sources: Sources = NO_SOURCES, depth: int = 0) -> Look:
+def value_look(value: Json, name: str = "", sources: Sources = NO_SOURCES) -> Look:
     """One value."""
+    return _look(value, name, sources, _Room(), 0)
+
+
+def _look(value: Json, name: str, sources: Sources, room: _Room, depth: int) -> Look:
     match value:
         case None:
             return Look("nothing", "nothing")
@@ -109,21 +134,31 @@ def value_look(value: Json, name: str = "", sources: Sources = NO_SOURCES, depth
         case str():
             return _text(value, name, sources)
         case Mapping() if depth < _DEEPEST:
-            return _fields(value, sources, depth)
+            return _fields(value, sources, room, depth)
         case list() | tuple() if depth < _DEEPEST:
-            return _items(list(value), name, sources, depth)
+            return _items(list(value), name, sources, room, depth)
         case Mapping() | list() | tuple():
             return _long("raw", visible(as_json(value)))
         case _:
             return Look("number", visible(str(value), lines=False))
 
 
-def _named(name: str, value: Json, sources: Sources) -> Look:
-    return _with(value_look(value, name, sources), visible(name, lines=False))
+def _named(name: str, value: Json, sources: Sources, room: _Room, depth: int = 0) -> Look:
+    return replace(_look(value, name, sources, room, depth), name=visible(name, lines=False))
 
 
-def _with(look: Look, name: str) -> Look:
-    return replace(look, name=name)
+def _named_looks(values: Mapping[str, Json], sources: Sources, room: _Room, depth: int) -> tuple[Look, ...]:
+    drawn = room.take(len(values))
+    looks = tuple(_named(name, item, sources, room, depth) for name, item in islice(values.items(), drawn))
+    left = dict(islice(values.items(), drawn, None))
+    return (*looks, replace(_rest(left), name=f"… and {len(left):,} more")) if left else looks
+
+
+def _rest(left: Mapping[str, Json] | list[Json]) -> Look:
+    """What is not drawn piece by piece: all of it as one text, which must be opened like everything that is folded."""
+    shown = visible(as_json(left))
+    first = f"{len(left):,} more that are not drawn one by one; here and under “As JSON” they stand as JSON"
+    return Look("raw", shown, folded=True, first=first, count=len(shown))
 
 
 def _text(value: str, name: str, sources: Sources) -> Look:
@@ -147,23 +182,24 @@ def _long(form: str, shown: str, pieces: tuple[tuple[str, str], ...] = ()) -> Lo
     return Look(form, shown, pieces=pieces, folded=folded, first=first, count=len(shown))
 
 
-def _fields(value: Mapping[str, Json], sources: Sources, depth: int) -> Look:
-    parts = tuple(
-        _with(value_look(item, name, sources, depth + 1), visible(name, lines=False)) for name, item in value.items()
-    )
-    folded = len(parts) > LONG_LIST * 2
+def _fields(value: Mapping[str, Json], sources: Sources, room: _Room, depth: int) -> Look:
+    parts = _named_looks(value, sources, room, depth + 1)
+    folded = len(value) > LONG_LIST * 2
     first = ", ".join(part.name for part in parts[:5]) if folded else ""
-    return Look("fields", parts=parts, folded=folded, first=first, count=len(parts))
+    return Look("fields", parts=parts, folded=folded, first=first, count=len(value))
 
 
-def _items(items: list[Json], name: str, sources: Sources, depth: int) -> Look:
-    parts = tuple(value_look(item, name, sources, depth + 1) for item in items)
-    folded = len(parts) > LONG_LIST
+def _items(items: list[Json], name: str, sources: Sources, room: _Room, depth: int) -> Look:
+    drawn = room.take(len(items))
+    parts = tuple(_look(item, name, sources, room, depth + 1) for item in items[:drawn])
+    folded = len(items) > LONG_LIST
     first = ", ".join(part.text[:60] or part.form for part in parts[:3]) if folded else ""
-    return Look("list", parts=parts, folded=folded, first=first, count=len(parts))
+    if drawn < len(items):
+        parts = (*parts, _rest(items[drawn:]))
+    return Look("list", parts=parts, folded=folded, first=first, count=len(items))
 
 
-def _mail(args: Mapping[str, Json], sources: Sources) -> Look | None:
+def _mail(args: Mapping[str, Json], sources: Sources, room: _Room) -> Look | None:
     """The arguments that make a mail, as one: to whom, about what, and the text."""
     by_name = {name.lower(): name for name in args}
     to = next((by_name[name] for name in _TO if name in by_name), None)
@@ -173,7 +209,7 @@ def _mail(args: Mapping[str, Json], sources: Sources) -> Look | None:
         return None
     heads = [by_name[name] for name in ("from", "sender", "cc", "bcc", "reply_to", "attachments") if name in by_name]
     order = [to, *heads, subject, body]
-    return Look("mail", parts=tuple(_named(name, args[name], sources) for name in dict.fromkeys(order)))
+    return Look("mail", parts=tuple(_named(name, args[name], sources, room) for name in dict.fromkeys(order)))
 
 
 def _sql(text: str) -> Iterator[tuple[str, str]]:
