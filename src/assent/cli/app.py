@@ -65,6 +65,7 @@ COMMANDS: dict[str, Place] = {
     "password": Place("assent.cli.serving", _SERVE, "Set somebody's password for the inbox."),
     "token": Place("assent.cli.serving", _SERVE, "Tokens with which agents propose over HTTP: give, list, end."),
     "hook": Place("assent.cli.hooks", _SERVE, "Claude Code asks before each of its tools runs: install, remove."),
+    "mcp": Place("assent.cli.mcp", _SERVE, "Stand in front of an MCP server: its tools run when they may."),
     "policy": Place("assent.cli.policy", _POLICY, "Check, apply, show and explain the policy."),
     "grants": Place("assent.cli.grants", _POLICY, "Standing permissions: list, give, revoke."),
     "log": Place("assent.cli.audit", _PROVE, "What happened, newest first, in words."),

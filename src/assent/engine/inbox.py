@@ -32,7 +32,7 @@ from assent.core.decision import (
 from assent.core.request import Kind, Request, State
 from assent.core.run import Run
 from assent.core.run_life import RUN_LEGAL, Stop, advance_run
-from assent.core.secret_text import secret_texts, without_secrets
+from assent.core.secret_text import holds_any_secret, secret_texts, without_secrets
 from assent.engine.judgement import Context, Judgement
 from assent.engine.oversight import Oversight
 from assent.engine.schemas import check_fits
@@ -146,6 +146,9 @@ class Inbox:
         """What would run with these arguments: checked against the schema, classified and judged again."""
         before = request.candidate
         plain = {**_left_out(before.action), **restore(canonical(args))}
+        news = {name: value for name, value in plain.items() if before.action.args.get(name) != value}
+        if holds_any_secret(news) and not secret_texts(news):
+            raise InvalidDecision("a number in a field for secrets would be stored as it is; deny it and say why")
         if new := {*secret_texts(plain)} - {*secret_texts(before.action.args)}:
             raise InvalidDecision(
                 f"the new arguments contain what looks like a secret ({len(next(iter(new)))} characters), and what is "
@@ -339,7 +342,7 @@ def _answered(request: Request, value: Json, note: str) -> Answer:
     if request.ask.kind is not Kind.QUESTION or question is None:
         raise InvalidDecision(f"request {request.code} asks for leave to act; approve or deny it")
     plain = restore(canonical(value))
-    if secret_texts({"answer": plain}):
+    if holds_any_secret({"answer": plain}):
         raise InvalidDecision("the answer contains what looks like a secret, and answers are stored as they are")
     if question.choices and plain not in question.choices:
         raise InvalidDecision(f"choose one of: {', '.join(question.choices)}")

@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from assent.core.action import Action, Fact, Json
 from assent.core.canonical import canonical, digest, restore
 from assent.core.request import Ask, Kind, Question, State
-from assent.core.secret_text import secret_texts
+from assent.core.secret_text import schema_without_secrets, secret_texts
 from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
 from assent.engine.asking import claims, new_code
 from assent.engine.calls import Calls
@@ -43,6 +43,7 @@ def question(
         raise InvalidArguments("a question and its choices are texts")
     if guess and secret_texts({"guess": guess[0]}):
         raise InvalidArguments("the best guess contains what looks like a secret, and it would be stored")
+    schema = schema_without_secrets(schema) if schema is not None else None
     text, options = redacted(calls.vault, text), tuple(redacted(calls.vault, list(choices)))
     verdict = Verdict(
         GateKind.ASK, "question", "the agent needs an answer", reviewers=reviewers,
