@@ -129,6 +129,8 @@ class Name:
 
     family: Family | None = None
     """The gravest family among the verbs."""
+    hides: bool = False
+    """It begins like a read, and further words may say that it is none."""
 
     @property
     def verb(self) -> str | None:
