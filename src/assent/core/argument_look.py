@@ -42,7 +42,9 @@ SEVERAL_CURRENCIES = "several"
 """Where one call names more than one, it is in none of them."""
 _LONGEST_CURRENCY = 20
 """Of one that we do not know: it is still another one than those that we do."""
-_EVERY_ROW = re.compile(r"\(*\s*(?:(['\"\w.]{1,60})\s*==?\s*\1|true|1|not\s+false)\s*\)*(?:\s+or\b.*)?|.*\bor\s+(\d+|true)(?:\s*=\s*\2)?")
+_EVERY_ROW = re.compile(
+    r"\(*\s*(?:(['\"\w.]{1,60})\s*==?\s*\1|true|1|not\s+false)\s*\)*(?:\s+or\b.*)?|.*\bor\s+(\d+|true)(?:\s*=\s*\2)?"
+)
 """Conditions that hold for everything."""
 _MANY_KEYS = 20
 """An object with more keys than this, in a field named in the plural, is a list of what the keys name."""

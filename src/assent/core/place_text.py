@@ -40,8 +40,12 @@ _NOT = frozenset("non not pre no".split())
 MOST_LINKS = 50
 MOST_ADDRESSES = 500
 _LOCAL = re.compile(r"[^\s<>,;:\"'()\[\]@|\\/=&?]{1,64}$")
-_DOMAIN = re.compile(r"[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}(?:\.[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}){0,8}\.[^\W\d_][\w-]{1,62}")
-_HEAD_LINE = re.compile(r"^[ \t]*(?:to|cc|bcc|resent-to)[ \t]*:([^\n]{1,2000})", re.I | re.M)
+_DOMAIN = re.compile(
+    r"[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}(?:\.[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}){0,8}\.[^\W\d_][\w-]{1,62}"
+)
+_HEAD_LINE = re.compile(
+    r"^[ \t]*(?:to|cc|bcc|resent-to)[ \t]*:([^\n]{1,2000}(?:\n[ \t][^\n]{0,2000}){0,50})", re.I | re.M
+)
 
 
 def path_marks(path: str) -> tuple[str, ...]:
