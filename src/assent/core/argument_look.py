@@ -207,7 +207,7 @@ class Look:
             found = addresses_in(value)
             if len(found) >= MOST_ADDRESSES:
                 self.unscanned += 1
-            if kind & kinds.PROSE and len(value) > 320 or " " in value.strip() and kind & kinds.PROSE:
+            if kind & kinds.PROSE and (len(value) > 320 or " " in value.strip()):
                 self.note("recipients", addressed_in(value))
                 self.mentioned |= dict.fromkeys(found)
             else:
@@ -245,9 +245,8 @@ class Look:
     def recipients(self, value: str) -> None:
         found = recipients_in(value)
         self.note("recipients", found)
-        if (not found and value.strip()) or (len(found) > 1 and '"' not in value and value.count("@") > len(found)):
-            self.no_recipient()
-        elif len(found) == 1 and value.count("@") > 1 and "://" not in value and '"' not in value:
+        more = '"' not in value and without_userinfo(value).count("@") > max(1, len(found))
+        if more or (not found and value.strip()):
             self.no_recipient()
 
     def counted(self, key: str, value: str) -> None:

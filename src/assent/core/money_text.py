@@ -28,7 +28,8 @@ _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _LARGEST = Decimal(10) ** 300
 _PLAIN = re.compile(r"(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
 _GROUPED = re.compile(
-    r"(?P<whole>\d{1,3}(?P<mark>[,.' ])\d{3}(?:(?P=mark)\d{3})*|\d{1,2}(?:,\d{2})+,\d{3})(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"
+    r"(?P<whole>\d{1,3}(?P<mark>[,.' ])\d{3}(?:(?P=mark)\d{3})*|\d{1,2}(?:,\d{2})+,\d{3})"
+    r"(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"
     r"|(?P<short>\d+),(?P<few>\d{1,2})"
 )
 """Thousands stand in groups, all parted by one mark: what is parted in another way is more than one number."""
