@@ -35,15 +35,14 @@ async def test_the_password_in_an_address_stands_nowhere(house: Any, name: str, 
 
 async def test_a_sealed_number_is_not_told_with_commas(house: Any) -> None:
     @house.gate.guard(reversible=False, patience=0)
-    async def set_budget(budget: Annotated[str, assent.Secret], limit: Annotated[str, assent.Secret]) -> None:
+    async def set_budget(budget: Annotated[str, assent.Secret]) -> None:
         pass
 
     with pytest.raises(assent.Parked) as parked:
-        await set_budget("4711815", "8154711")
+        await set_budget("4711815")
     request = await house.desk.store.request("default", parked.value.request_id)
     told = f"{request!r} {await house.inbox.brief(request.id)!r}".replace(",", "")
     assert "4711815" not in told
-    assert "8154711" not in told
 
 
 async def test_a_secret_in_small_letters_is_one(house: Any) -> None:
