@@ -205,7 +205,7 @@ class Look:
                 self.no_recipient()
         elif "@" in value or not value.isascii():
             found = addresses_in(value)
-            if len(found) >= MOST_ADDRESSES:
+            if value.count("@") >= MOST_ADDRESSES:
                 self.unscanned += 1
             if kind & kinds.PROSE and (len(value) > 320 or " " in value.strip()):
                 self.note("recipients", addressed_in(value))

@@ -155,8 +155,9 @@ def addresses_in(text: str) -> tuple[str, ...]:
     """The mail addresses in `text`, wherever they stand; of very many only the first."""
     text = without_userinfo(_with_at(text))
     found: dict[str, None] = {}
-    spot = text.find("@")
-    while spot >= 0 and len(found) < MOST_ADDRESSES:
+    spot, signs = text.find("@"), 0
+    while spot >= 0 and signs < MOST_ADDRESSES:
+        signs += 1
         before = _LOCAL.search(text[max(0, spot - 64) : spot])
         after = _DOMAIN.match(text[spot + 1 : spot + 254])
         if before is not None and after is not None:
