@@ -1,8 +1,10 @@
 """What counts for reads counts only where somebody vouches for the source: no stranger's name makes a read."""
 
+from typing import Any
+
 import pytest
 
-from assent.core.action import Action, Declaration, Reach
+from assent.core.action import Action, Declaration, Reach, Risk
 from assent.core.classify import classify
 from assent.core.judge import judge
 from assent.core.policy import Policy, Rule
@@ -53,3 +55,45 @@ def test_the_operators_word_on_how_far_it_reaches_is_enough() -> None:
     assert classify(action).only_reads
     other = called("list_files", trusted=False, declared=Declaration(outside=False))
     assert not classify(other).only_reads
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("get_rid_of_customers", {}),
+        ("read_and_nullify_ledger", {}),
+        ("query_and_zap", {}),
+        ("search_and_annihilate", {"query": "*"}),
+        ("search_then_zap_customers", {}),
+        ("get_user_and_zap_it", {}),
+        ("view_transfer_funds", {"amount_eur": 1000000}),
+        ("view_transfer_funds", {}),
+        ("check_out_funds", {}),
+        ("list_entries", {"amount": 1000000}),
+        ("list_entries", {"amount": {"odd": 1000000}}),
+        ("list_entries", {"order": {"amount": 1000000}}),
+    ],
+)
+def test_a_strangers_name_that_only_begins_like_a_read_waits(name: str, args: dict[str, Any]) -> None:
+    action = Action(name, args, agent="bot", trusted=False)
+    found = classify(action)
+    assert found.risk >= Risk.DANGEROUS
+    assert not found.effect.reversible
+    assert judge(Policy(), action, found).gate >= GateKind.HARD
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("get_weather", {}),
+        ("list_users_and_groups", {}),
+        ("search_and_rank", {}),
+        ("get_transfer_status", {}),
+        ("list_refunds", {}),
+        ("search_products", {"max_price": 50}),
+        ("get_or_list_items", {}),
+    ],
+)
+def test_a_strangers_plain_read_is_still_only_watched(name: str, args: dict[str, Any]) -> None:
+    found = classify(Action(name, args, agent="bot", trusted=False))
+    assert (found.effect.is_read, found.risk) == (True, Risk.RISKY)

@@ -25,6 +25,18 @@ EVERYTHING = 1 << 14
 NOT_COUNTED = 1 << 15
 SECRET = 1 << 16
 OPERATION = 1 << 17
+SENDER = 1 << 18
+PROSE = 1 << 19
+RAW = 1 << 20
+LISTED = 1 << 21
+"""Named in the plural: what stands here is several things, however they are written."""
+ROWS = 1 << 22
+"""A list of lists here is a table, and its rows are what counts."""
+RECORD = 1 << 23
+"""An amount, or a whole record of one."""
+FLAG = 1 << 24
+"""A yes or no here only says what to show."""
+QUERY = 1 << 25
 WHERE = PLACE | PATH | TARGET | FILTER
 PROGRAM = COMMAND | CODE | SQL
 
@@ -43,7 +55,7 @@ _BY_LAST_WORD: tuple[tuple[int, str], ...] = (
     (COMMAND, "command cmd shell bash commandline script argv"),
     (CODE, "code python javascript expression program"),
     (SQL, "sql statement"),
-    (SQL | MAYBE_SQL, "query"),
+    (SQL | MAYBE_SQL | QUERY, "query"),
     (TARGET, """id file path pattern glob target selector user recipient to channel resource record item table email
         scope bucket folder directory object entry row"""),
     (FILTER, "filter where condition criteria selector"),
@@ -51,14 +63,29 @@ _BY_LAST_WORD: tuple[tuple[int, str], ...] = (
         tool step line scope format language stop include exclude property projection position point bbox color
         dimension metric filter part keyword expand"""),
     (OPERATION, "action operation method verb op"),
+    (SENDER, "from sender"),
+    (PROSE, """body text content subject html message description note comment summary title markdown caption prompt
+        instruction detail reason signature footer"""),
+    (RAW, "raw mime eml rfc822"),
+    (ROWS, "value row cell data table matrix grid sheet"),
+    (RECORD, "payment refund budget fee cost price salary total sum"),
 )  # fmt: skip
 _BY_WHOLE_NAME: tuple[tuple[int, str], ...] = (
     (RECIPIENT, "to send_to sent_to to_email to_address to_user to_number"),
     (CURRENCY, "currency_code"),
     (COUNT, "n max_results top_k batch_size page_size max_items how_many number_of_items"),
-    (EVERYTHING, "all everything select_all all_users all_files delete_all apply_to_all include_all everyone"),
+    (EVERYTHING, """all everything select_all all_users all_files delete_all apply_to_all include_all everyone
+        match_all"""),
+    (SENDER, "from_email from_address sender_email sender_address reply_to reply_to_email"),
 )  # fmt: skip
 _NOT_SIZE = frozenset("batch page font image window pool sample chunk step vm instance".split())
+_ONE_THING = NOT_COUNTED | AMOUNT | CURRENCY | COUNT | SIZE | PROSE | PROGRAM | OPERATION
+"""Kinds that are one value even where they are named in the plural."""
+_SHOWS = frozenset("include show with has is return returns hide no get display exclude needs calculate".split())
+SUMS = frozenset("value amount units unit major minor number gross net total sum usd eur gbp chf jpy cents".split())
+"""What the sum itself is called inside an object that stands for an amount, or the number in one for a count."""
+WHOM = frozenset("id value number phone address user username handle channel email mail".split())
+"""What whoever is meant is called inside an object that stands for a recipient."""
 _NEVER = {"reply_to": RECIPIENT, "from_email": RECIPIENT, "sender_email": RECIPIENT, "max_tokens": COUNT}
 
 
@@ -87,6 +114,10 @@ def of(key: str) -> int:
         kind &= ~SIZE
     if last == "size" and len(parts) == 1:
         kind |= SIZE
+    if last != parts[-1] and not kind & _ONE_THING:
+        kind |= LISTED
+    if kind & AMOUNT and parts[0] in _SHOWS:
+        kind |= FLAG
     if is_secret_name(key) or is_token_name(key):
         kind |= SECRET
     return kind & ~_NEVER.get(whole, 0)

@@ -14,7 +14,7 @@ from assent.core.action import Action, Assessment, Basis, Declaration, Effect, F
 from assent.core.catalogue import Entry, find_entry
 from assent.core.description import Signs, signs_in
 from assent.core.facts import facts_of
-from assent.core.names import VERBS, Family, Name, split_name, words
+from assent.core.names import VERBS, Family, Name, graver_verb, split_name, words
 
 _EMPTY = Declaration()
 _READ = Effect(reversible=True, reach=Reach.NOTHING)
@@ -47,6 +47,7 @@ _SAYS = {
     Family.SEND: "tells somebody something, which cannot be taken back",
     Family.PAY: "moves money",
 }
+_HIDDEN = Effect(reversible=False, reach=Reach.NOTHING, outside=True)
 UNKNOWN_OURS = Effect(reversible=True, reach=Reach.SERVICE)
 UNKNOWN_FOREIGN = Effect(reversible=False, reach=Reach.SERVICE, outside=True)
 
@@ -190,9 +191,11 @@ def _runs_given_text(parts: Name, entry: Entry | None, parameters: frozenset[str
 
 
 def _from_name(parts: Name, entry: Entry | None, signs: Signs, *, trusted: bool) -> _Guess:
-    if entry is not None:
+    if entry is not None and (trusted or not (parts.hides and entry.effect.is_read)):
         reasons = (f"Known as “{entry.name}”: {entry.because}",)
         return _Guess(entry.effect, entry.least, Basis.CATALOGUE, reasons)
+    if parts.hides and not trusted:
+        return _hidden(parts)
     if parts.family is not None:
         said = " and ".join(parts.verbs)
         reason = f"The name says “{said}”, which {_SAYS[parts.family]}."
@@ -205,6 +208,17 @@ def _from_name(parts: Name, entry: Entry | None, signs: Signs, *, trusted: bool)
         return _Guess(UNKNOWN_OURS, Risk.RISKY, Basis.UNKNOWN, ("Nothing says what this does.",))
     says = "Nothing says what this does, and nobody vouches for where it comes from."
     return _Guess(UNKNOWN_FOREIGN, Risk.DANGEROUS, Basis.UNKNOWN, (says,))
+
+
+def _hidden(parts: Name) -> _Guess:
+    """A stranger's name that begins like a read and goes on: nothing is known of it, and no word of it is believed."""
+    says = f"The name begins with “{parts.verb}” and goes on, and nobody vouches for where it comes from."
+    guess = _Guess(_HIDDEN, Risk.DANGEROUS, Basis.UNKNOWN, (says,))
+    for spot, word in enumerate(parts.tokens):
+        if spot and graver_verb(parts.tokens, spot):
+            family = VERBS[word]
+            guess = guess.raised(FAMILY_EFFECTS[family], f"It also says “{word}”, which {_SAYS[family]}.")
+    return guess
 
 
 def _parameters(schema: Mapping[str, Json] | None) -> frozenset[str]:
@@ -371,8 +385,22 @@ def _recipients(call: _Call, found: _Found) -> None:
 
 
 def _money(call: _Call, found: _Found) -> None:
+    unread = "unreadable" in found and "amount" in found["unreadable"].value and found["unreadable"].hurts
+    if call.effect.is_read and not call.profile.trusted and ("amount" in found or unread) and _pays_in(call.args):
+        says = found["amount"].says if "amount" in found else "one that could not be read"
+        call.becomes(_PAYS, f"A read has no use for an amount, and nobody vouches for where it comes from: {says}.")
     if "amount" in found and found["amount"].value > 0 and call.profile.pays:
         call.becomes(replace(_CHANGES, money=True), f"It costs money: {found['amount'].says}.")
+
+
+_PAYS = Effect(reversible=False, reach=Reach.SERVICE, outside=True, money=True)
+_BOUNDS = frozenset("min max minimum maximum lower upper below above over under budget".split())
+
+
+def _pays_in(args: Mapping[str, Json]) -> bool:
+    """An amount among the arguments is more than a bound of what is looked for (`max_price`)."""
+    sums = [key for key in args if kinds.of(key) & kinds.AMOUNT]
+    return not sums or any(_BOUNDS.isdisjoint(words(key)) for key in sums)
 
 
 def _environment(call: _Call, found: _Found) -> None:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -210,6 +211,8 @@ def _plain(value: Json, size: list[int], depth: int) -> Any:
         if math.isfinite(value):
             return value
         raise _Unfit("a number is not finite")
+    if isinstance(value, Decimal):
+        return _plain_decimal(value)
     if depth == 0 or size[0] > MAX_NODES:
         raise _Unfit("the data is too deep or too large to look at")
     if isinstance(value, Mapping):
@@ -221,6 +224,16 @@ def _plain(value: Json, size: list[int], depth: int) -> Any:
             raise _Unfit("the data is too large to look at")
         return [_plain(item, size, depth - 1) for item in value]
     raise _Unfit(f"{_a(type(value).__name__)} is not JSON")
+
+
+def _plain_decimal(value: Decimal) -> float:
+    """The number that stands for `value`, if one does so to the last digit."""
+    if not value.is_finite():
+        raise _Unfit("a number is not finite")
+    number = float(value)
+    if not math.isfinite(number) or Decimal(repr(number)) != value:
+        raise _Unfit("a number has too many digits to compare")
+    return number
 
 
 def _plain_text(value: str, size: list[int]) -> str:

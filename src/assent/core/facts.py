@@ -16,7 +16,7 @@ from assent.core.action import Fact, Json
 from assent.core.argument_look import SEVERAL_CURRENCIES, Look
 from assent.core.money_text import Money
 from assent.core.names import Family, Name, singular, split_name, words
-from assent.core.place_text import ALARMING, environment_in, is_odd_host, is_outside, recipients_in
+from assent.core.place_text import ALARMING, environment_in, is_outside, recipients_in
 from assent.core.secret_text import secrets_in
 
 __all__ = ["DEFAULTS", "fact_view", "facts_of", "secrets_in"]
@@ -71,10 +71,11 @@ def facts_of(
     without them who is outside is not known.
     """
     parts = split_name(name)
-    look = Look(is_read=parts.family is Family.READ)
+    look = Look(is_read=parts.family is Family.READ and not parts.hides, sends=_sends(parts))
     look.over(args)
     if schema is not None:
         _by_format(look, args, schema)
+    look.over_all(knows_outside=bool(domains))
     if not look.environment and not _PLACES.isdisjoint(parts.tokens):
         look.environment = environment_in(" ".join(parts.tokens))
     if look.is_plain and not look.found:
@@ -83,6 +84,16 @@ def facts_of(
 
 
 _PLACES = frozenset("production prod prd staging stage stg uat preprod development dev sandbox".split())
+
+
+_CARRIERS = frozenset("mail email sms webhook message gmail smtp".split())
+
+
+def _sends(name: Name) -> bool:
+    """A call of this name tells somebody something."""
+    if name.family is Family.SEND:
+        return True
+    return name.family in {None, Family.START, Family.RUN} and not _CARRIERS.isdisjoint(name.tokens)
 
 
 @lru_cache(maxsize=64)
@@ -148,8 +159,7 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
             case "paths":
                 facts.append(_paths(values))
             case "links":
-                odd = any(is_odd_host(host) for host in values)
-                facts.append(Fact(what, list(values), f"links to {_joined(values)}", hurts=odd))
+                facts.append(Fact(what, list(values), f"links to {_joined(values)}", hurts=any(values.values())))
             case "promised":
                 facts.append(Fact(what, list(values.values()), f"promises {_joined(values)}", hurts=True))
             case "operation":
@@ -157,6 +167,8 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
                 facts.append(Fact(what, asked, f"asks for {asked}"))
             case "statements":
                 facts.append(Fact(what, list(values), f"SQL {_joined(values).upper()}"))
+            case "unreadable":
+                facts.append(_unreadable(values))
             case "secret":
                 facts.append(Fact(what, True, _joined(values), hurts=True))
             case _:
@@ -170,8 +182,15 @@ _OPENINGS = {
     "programs": ("runs ", False),
     "tables": ("touches ", False),
     "destroys": ("", True),
-    "unreadable": ("could not be read: ", True),
 }
+
+
+def _unreadable(why: Mapping[str, str]) -> Fact:
+    unread = [name for name in why if not why[name]]
+    says = [says for says in why.values() if says]
+    if unread:
+        says.insert(0, f"could not be read: {_joined(unread)}")
+    return Fact("unreadable", list(why), ", ".join(says), hurts=bool(unread))
 
 
 @lru_cache(maxsize=1024)
@@ -256,4 +275,6 @@ def fact_view(facts: Sequence[Fact]) -> dict[str, Json]:
         view = {name: value for name, value in view.items() if name in found or name not in _READ_FROM_TEXT}
     for name in found.get("unreadable", ()):
         view.pop(name, None)
+        if name == "amount":
+            view.pop("total", None)
     return view

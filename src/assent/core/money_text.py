@@ -26,6 +26,16 @@ _HINTS = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "dollar", "euro", 
 _MOST_PROMISES = 20
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _LARGEST = Decimal(10) ** 300
+_PLAIN = re.compile(r"(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
+_GROUPED = re.compile(
+    r"(?P<whole>\d{1,3}(?P<mark>[,.' ])\d{3}(?:(?P=mark)\d{3})*|\d{1,2}(?:,\d{2})+,\d{3})"
+    r"(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"
+    r"|(?P<short>\d+),(?P<few>\d{1,2})"
+)
+"""Thousands stand in groups, all parted by one mark: what is parted in another way is more than one number."""
+_MINUS = frozenset("-\u2212\u2013")
+_BESIDE = frozenset({"", "US", "CA", "AU", "NZ", "HK", "A", "C", *CODES})
+"""What may stand beside a sum and its sign without saying that it is another sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +55,16 @@ class Money:
 
 def decimal_of(text: str) -> Decimal | None:
     """The number in `text`, whether its decimals follow a point or a comma; nothing if it is not one number."""
-    kept = text.strip().replace("'", "").replace("\u00a0", "").replace(" ", "").rstrip(".,")
-    point, comma = kept.rfind("."), kept.rfind(",")
-    if point >= 0 and comma >= 0:
-        kept = kept.replace(",", "") if point > comma else kept.replace(".", "").replace(",", ".")
-    elif comma >= 0:
-        decimals = len(kept) - comma - 1
-        kept = kept.replace(",", ".") if kept.count(",") == 1 and decimals != 3 else kept.replace(",", "")
-    elif kept.count(".") > 1:
-        kept = kept.replace(".", "")
+    kept = text.strip().replace("\u00a0", " ").replace("\u202f", " ").rstrip(".,")
+    sign, bare = ("-", kept[1:].lstrip()) if kept[:1] in _MINUS else ("", kept.removeprefix("+"))
+    if _PLAIN.fullmatch(bare) is None:
+        grouped = _GROUPED.fullmatch(bare)
+        if grouped is None:
+            return None
+        whole, decimals = grouped["whole"] or grouped["short"], grouped["decimals"] or grouped["few"] or ""
+        bare = re.sub(r"\D", "", whole) + ("." + decimals if decimals else "")
     try:
-        number = Decimal(kept)
+        number = Decimal(sign + bare)
     except InvalidOperation:
         return None
     return number if number.is_finite() and abs(number) < _LARGEST else None
@@ -69,6 +78,8 @@ def money_of(value: Json) -> Money | None:
         case int() | float():
             number = decimal_of(repr(value)) if abs(value) < 10**300 else None
             return None if number is None else Money(number)
+        case Decimal():
+            return Money(value) if value.is_finite() and abs(value) < _LARGEST else None
         case str() if len(value) <= 64:
             return _written(value)
         case {"$decimal": str(text)} | {"$int": str(text)}:
@@ -88,7 +99,8 @@ def currency_of(value: Json) -> str:
 def _written(text: str) -> Money | None:
     found = _MONEY.search(text)
     if found is not None:
-        return _found(found)
+        beside = (text[: found.start()] + " " + text[found.end() :]).strip(" \t+-\u2212\u2013().,")
+        return _found(found) if beside.upper() in _BESIDE else None
     bare, currency = text.strip(), ""
     if bare[-3:].upper() in CODES:
         bare, currency = bare[:-3], bare[-3:].upper()

@@ -110,6 +110,21 @@ _PREPOSITIONS = frozenset("to from in into on onto by for with of at as via thro
 _SMALL_WORDS = _PREPOSITIONS | _JOINS | frozenset("the a an my all new current this that tool it its".split())
 _GLUED = tuple(sorted("delete create update remove destroy purge fetch search execute retrieve send".split(), key=len))
 
+_IDIOMS = frozenset(
+    {("get", "rid"), ("check", "out"), ("check", "in"), ("check", "off"), ("look", "after"), ("get", "even"),
+     ("show", "door"), ("find", "replace"), ("search", "destroy"), ("is", "gone"), ("wait", "then")}
+)  # fmt: skip
+"""Verbs that do not mean what their first word says."""
+_GRAVER = frozenset({Family.REPLACE, Family.RUN, Family.REMOVE, Family.SEND, Family.PAY, Family.CHANGE})
+_TOLD_OF = frozenset(
+    """status history detail info information log list count id option setting state job type result event policy
+    schema template request rule preview progress report summary statistic stat metric queue record reason marker
+    config configuration key token time date limit schedule plan window cost fee rate quote estimate method mode
+    flag note invoice receipt link url protection permission candidate target candidate message error action run
+    version release group point by""".split()
+)
+"""Ends of names that tell of something done (`get_transfer_status`) where others do it (`get_transfer_funds`)."""
+
 _ACRONYM_PLURAL = re.compile(r"([A-Z]{2,})s(?![a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEGMENT = re.compile(r"__+|[./:\\#]+")
@@ -129,6 +144,8 @@ class Name:
 
     family: Family | None = None
     """The gravest family among the verbs."""
+    hides: bool = False
+    """It begins like a read, and further words may say that it is none."""
 
     @property
     def verb(self) -> str | None:
@@ -170,7 +187,8 @@ def split_name(name: str) -> Name:
             before = sum(len(segment) for segment in segments[:start])
             verbs = tuple(segments[start][spot] for spot in spots)
             family = max((VERBS[verb] for verb in verbs), key=lambda family: family.rank)
-            return Name(tokens, verbs, _nouns(tokens, before, spots), family)
+            hides = family is Family.READ and _hides(segments[start], spots)
+            return Name(tokens, verbs, _nouns(tokens, before, spots), family, hides)
     return Name(tokens, (), _nouns(tokens, 0, ()))
 
 
@@ -225,6 +243,31 @@ def _verb_spots(segment: tuple[str, ...]) -> tuple[int, ...]:
         if joined or lead_is_noun:
             spots.append(spot)
     return tuple(spots)
+
+
+def _hides(segment: tuple[str, ...], spots: tuple[int, ...]) -> bool:
+    """The words after a reading verb may say that it does not end with reading."""
+    lead = spots[0]
+    if segment[lead : lead + 2] in _IDIOMS:
+        return True
+    for spot in range(lead + 1, len(segment)):
+        word = segment[spot]
+        if segment[spot - 1] in _JOINS and word not in _JOINS and VERBS.get(word) is not Family.READ:
+            # `get_users_and_groups` joins nouns; `get_and_zap` and `get_user_and_zap` join verbs.
+            joins_nouns = spot - 2 > lead and singular(word) != word and base_form(word) not in PLAIN_VERBS
+            if not joins_nouns:
+                return True
+        elif graver_verb(segment, spot):
+            return True
+    return False
+
+
+def graver_verb(words: tuple[str, ...], spot: int) -> bool:
+    """The word at `spot`, inside a name that begins with a reading verb, does more than read to what follows it."""
+    word = words[spot]
+    if PLAIN_VERBS.get(word, Family.READ) not in _GRAVER or spot == len(words) - 1:
+        return False
+    return words[spot - 1] not in _PREPOSITIONS and words[-1] not in _TOLD_OF and singular(words[-1]) not in _TOLD_OF
 
 
 def _either_spot(segment: tuple[str, ...]) -> tuple[int, ...]:

@@ -22,6 +22,8 @@ _TRAVERSAL = re.compile(r"(?:^|[\\/])\.\.(?:[\\/]|$)|%2e%2e|\.\.%2f", re.I)
 _ABSOLUTE = re.compile(r"^(?:/|[A-Za-z]:[\\/]|\\\\)")
 _HOME = re.compile(r"^(?:~|\$HOME\b|/home/|/Users/)")
 _HOST = r"[^\s/?#<>\"'\])}]{1,253}"
+_USERINFO = re.compile(r"://[^\s/?#<>\"']{0,2000}@")
+_PORT = re.compile(r"(?:[^:]*|\[[^\]]*\]?)(?::\d{0,5})?$")
 _LINK = re.compile(rf"\b(?:https?|ftp|wss?)://(?P<host>{_HOST})|\bwww\.(?P<www>{_HOST})", re.I)
 _MAIL = re.compile(r"[^\s<>,;:\"'()\[\]@]{1,64}@(?P<domain>[^\s<>,;:\"'()\[\]@]{1,253})")
 _BARE_ADDRESS = re.compile(
@@ -36,6 +38,14 @@ _DEVELOPMENT = frozenset("development dev develop test testing local localhost s
 _ENVIRONMENT_HINTS = ("prod", "prd", "sta", "stg", "uat", "dev", "test", "local", "sandbox", "qa", "demo", "canary")
 _NOT = frozenset("non not pre no".split())
 MOST_LINKS = 50
+MOST_ADDRESSES = 500
+_LOCAL = re.compile(r"[^\s<>,;:\"'()\[\]@|\\/=&?]{1,64}$")
+_DOMAIN = re.compile(
+    r"[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}(?:\.[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}){0,8}\.[^\W\d_][\w-]{1,62}"
+)
+_HEAD_LINE = re.compile(
+    r"^[ \t]*(?:to|cc|bcc|resent-to)[ \t]*:([^\n]{1,2000}(?:\n[ \t][^\n]{0,2000}){0,50})", re.I | re.M
+)
 
 
 def path_marks(path: str) -> tuple[str, ...]:
@@ -78,7 +88,8 @@ def names_credentials(path: str) -> bool:
 
 def credentials_in_command(text: str) -> tuple[str, ...]:
     """The words of a command that lead to where credentials are kept."""
-    return tuple(found[0] for found in _IN_COMMAND.finditer(text) if names_credentials(found[0]))
+    words = _IN_COMMAND.finditer(without_userinfo(text))
+    return tuple(found[0] for found in words if names_credentials(found[0]))
 
 
 def looks_like_path(text: str) -> bool:
@@ -92,24 +103,36 @@ def looks_like_path(text: str) -> bool:
     )
 
 
-def hosts_in(text: str) -> tuple[str, ...]:
-    """The hosts that links in `text` lead to, each once."""
-    hosts: dict[str, None] = {}
+def hosts_in(text: str) -> dict[str, bool]:
+    """The hosts that links in `text` lead to, each once, and whether the link hides where it leads.
+
+    What stands before the last @ of an address (a name, a password) is no host, and is never repeated.
+    """
+    hosts: dict[str, bool] = {}
     for found in _LINK.finditer(text):
-        hosts[(found["host"] or found["www"]).lower().rstrip(".,;:!*_`")] = None
+        user, at, host = (found["host"] or found["www"]).lower().rstrip(".,;:!*_`").rpartition("@")
+        if not _PORT.match(host):
+            host = host.partition(":")[0]
+        hosts[host] = hosts.get(host, False) or bool(at and "." in user) or is_odd_host(host)
         if len(hosts) >= MOST_LINKS:
             break
     hosts.pop("", None)
-    return tuple(hosts)
+    return hosts
+
+
+def without_userinfo(text: str) -> str:
+    """`text` with the name and password taken out of every web address in it."""
+    return _USERINFO.sub("://", text) if "@" in text and "://" in text else text
 
 
 def is_odd_host(host: str) -> bool:
-    """The host hides what it is: a bare number, letters from another script, or a name before an @."""
-    return "@" in host or "xn--" in host or not host.isascii() or _BARE_ADDRESS.match(host) is not None
+    """The host hides what it is: a bare number, or letters from another script."""
+    return "xn--" in host or not host.isascii() or _BARE_ADDRESS.match(host) is not None
 
 
 def recipients_in(text: str) -> tuple[str, ...]:
     """Who `text` addresses: every mail address in it, or the whole text where there is none."""
+    text = without_userinfo(_with_at(text))
     if _BETWEEN.isdisjoint(text):
         whom = text.lower().rstrip(".") if "@" in text else text
         return (whom,) if 0 < len(whom) <= 300 else ()
@@ -121,6 +144,33 @@ def recipients_in(text: str) -> tuple[str, ...]:
             return tuple(found)
     bare = text.strip()
     return (bare,) if 0 < len(bare) <= 300 else ()
+
+
+def _with_at(text: str) -> str:
+    """`text` with every sign that mail programs take for an @ written as one."""
+    return text if text.isascii() else text.replace("\uff20", "@").replace("\ufe6b", "@")
+
+
+def addresses_in(text: str) -> tuple[str, ...]:
+    """The mail addresses in `text`, wherever they stand; of very many only the first."""
+    text = without_userinfo(_with_at(text))
+    found: dict[str, None] = {}
+    spot, signs = text.find("@"), 0
+    while spot >= 0 and signs < MOST_ADDRESSES:
+        signs += 1
+        before = _LOCAL.search(text[max(0, spot - 64) : spot])
+        after = _DOMAIN.match(text[spot + 1 : spot + 254])
+        if before is not None and after is not None:
+            found[f"{before[0]}@{after[0]}".lower()] = None
+        spot = text.find("@", spot + 1)
+    return tuple(found)
+
+
+def addressed_in(text: str) -> tuple[str, ...]:
+    """The addresses in the head lines of a mail that stands in `text`: To, Cc and Bcc."""
+    if ":" not in text:
+        return ()
+    return tuple(whom for line in _HEAD_LINE.finditer(_with_at(text)) for whom in addresses_in(line[1]))
 
 
 def _quoted_recipients(text: str) -> tuple[str, ...]:
@@ -138,14 +188,25 @@ def _quoted_recipients(text: str) -> tuple[str, ...]:
 
 
 def is_outside(recipient: str, domains: Sequence[str]) -> bool:
-    """`recipient` is a mail address at none of our `domains` nor below one of them."""
+    """`recipient` is a mail or web address at none of our `domains` nor below one of them, or may lead elsewhere."""
+    if "://" in recipient:
+        hosts = hosts_in(recipient)
+        return not hosts or any(not _is_ours(host.partition(":")[0], domains) for host in hosts)
     at = recipient.rfind("@")
     if at < 1:
-        return False
-    domain = recipient[at + 1 :].lower().rstrip(".")
-    if domain in domains:
-        return False
-    return not domain.endswith(tuple("." + ours for ours in domains))
+        return "%40" in recipient
+    if not _RELAYED.isdisjoint(recipient[:at]):
+        return True
+    return not _is_ours(recipient[at + 1 :].lower(), domains)
+
+
+_RELAYED = frozenset("@%!")
+"""Before the @ of an address these may say where it goes on to from there."""
+
+
+def _is_ours(host: str, domains: Sequence[str]) -> bool:
+    host = host.rstrip(".")
+    return host in domains or host.endswith(tuple("." + ours for ours in domains))
 
 
 def environment_in(text: str) -> str:

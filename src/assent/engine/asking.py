@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 from uuid_utils.compat import uuid7
 
@@ -242,7 +243,7 @@ class Asking:
 
     def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
         told: Json = [fact.says, fact.value]
-        return bool(redacted(self.vault, told, hidden) == told)
+        return bool(redacted(self.vault, told, hidden) == told) and not _tells(fact, hidden)
 
     async def _opened(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
         context = prepared.context
@@ -389,6 +390,32 @@ def _charged(change: Change, prepared: Prepared, view: View) -> Change:
     body = {"request": change.request.id, "used": used.used, "granted_by": grant.granted_by}
     line = Entry("grant.used", view.now, grant.workspace, grant.id, prepared.context.agent, body)
     return replace(change, grants=(used,)).also(line)
+
+
+def _tells(fact: Fact, hidden: Sequence[str]) -> bool:
+    """The fact repeats a secret in another spelling: in small letters, in part, or a number with its commas."""
+    said = f"{fact.says}\n{fact.value}".casefold()
+    numbers = said.replace(",", "")
+    for secret in hidden:
+        if secret.lstrip("-").replace(".", "", 1).isdecimal():
+            if len(secret) >= _LEAST_TOLD and secret in numbers:
+                return True
+        elif any(len(part) >= _LEAST_TOLD and part.casefold() in said for part in (secret, *_in_address(secret))):
+            return True
+    return False
+
+
+_LEAST_TOLD = 3
+"""Anything shorter stands in every sentence."""
+
+
+def _in_address(secret: str) -> tuple[str, ...]:
+    """The name and the password in a web address."""
+    _, scheme, rest = secret.partition("://")
+    if not scheme or "@" not in rest:
+        return ()
+    user, _, password = rest.rpartition("@")[0].partition(":")
+    return user, password, unquote(user), unquote(password)
 
 
 def _moment(when: datetime | timedelta | None, now: datetime) -> datetime | None:

@@ -8,11 +8,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
 from assent.core import argument_kinds as kinds
 from assent.core.action import Json
+from assent.core.canonical import canonical, restore
 from assent.core.command_text import read_shell
 from assent.core.secret_text import holds_secret, is_secret_key, is_secret_name, secret_texts
 from assent.errors import InvalidArguments
@@ -91,7 +93,7 @@ class _Sealing:
                 if value and value not in self.known and (secret or is_secret_key(name, value)):
                     return self._mark(value)
                 return self._text(name, value)
-            case int() | float():
+            case int() | float() | Decimal():
                 return self._number(value) if secret or is_secret_name(name) else value
             case Mapping():
                 inner = secret or is_secret_name(name)
@@ -139,8 +141,8 @@ class _Sealing:
             self.found[mark] = self.vault.seal(self.context, text)
         return mark
 
-    def _number(self, value: float) -> str:
-        text = json.dumps(value)
+    def _number(self, value: float | Decimal) -> str:
+        text = canonical(value) if isinstance(value, Decimal) else json.dumps(value)
         mark = _number_mark(self.vault, text)
         self.found[mark] = self.vault.seal(self.context, text)
         return mark
@@ -152,7 +154,7 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
         return args
     if isinstance(args, str):
         if args.startswith(_NUMBER) and args in found:
-            return json.loads(vault.unseal(context, found[args]))
+            return restore(vault.unseal(context, found[args]))
         return _MARK.sub(lambda mark: vault.unseal(context, found[mark[0]]) if mark[0] in found else mark[0], args)
     if isinstance(args, Mapping):
         return {
