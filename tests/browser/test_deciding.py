@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 import assent
 from assent.core.authority import principal_named
@@ -129,6 +129,26 @@ async def test_modify_keeps_what_was_typed_shows_the_difference_and_runs_the_new
     assert await call == "sent"
     assert ran == [(["ann@example.com"], 5, "hello", True)]
     await alice.sees("Changed since it was asked", within="#card")
+
+
+async def test_who_types_before_the_page_is_awake_goes_on_typing_there(house: House) -> None:
+    await house.asks("mail", {"to": ["a"], "limit": 3}, schema=SCHEMA)
+    alice = await house.guest()
+    await alice.at('[data-act="modify"] > summary').click()
+    await alice.at('[name="arg:limit"]').fill("500")
+    asleep = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await asleep.wait()
+        await route.continue_()
+
+    await alice.page.route("**/main.js*", late)
+    await alice.page.get_by_role("button", name="Look at the change").click(no_wait_after=True)
+    await expect(alice.at("#decide .complaint")).to_contain_text("limit")
+    await alice.at('[name="arg:limit"]').focus()
+    asleep.set()
+    await alice.is_live()
+    await expect(alice.at('[name="arg:limit"]')).to_be_focused()
 
 
 async def test_arguments_that_do_not_fit_the_schema_are_complained_about(house: House) -> None:

@@ -378,8 +378,9 @@ export function startInbox() {
   if (!isInbox()) return;
   // After a complaint about a form the page stands at the address of that form, which cannot be loaded again.
   if (/\/(preview|edit|decide|afterwards|similar|similar\/give)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
-  // A form that is there again after a complaint, or on the way back from a preview, is gone on with.
-  document.querySelector("#decide .act[open]:not([data-act=answer]) :is(input:not([type=hidden]):not([type=radio]):not([disabled]), textarea)")?.focus();
+  // A form that is there again after a complaint, or on the way back from a preview, is gone on with; who types already
+  // is not moved.
+  if (document.activeElement === document.body) document.querySelector("#decide .act[open]:not([data-act=answer]) :is(input:not([type=hidden]):not([type=radio]):not([disabled]), textarea)")?.focus();
   seen();
   document.addEventListener("visibilitychange", seen);
   document.addEventListener("assent:event", heard);
