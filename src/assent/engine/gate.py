@@ -19,6 +19,7 @@ from assent.core.action import Declaration, Fact, Json, Reach, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.policy import Policy
 from assent.core.request import Request, State
+from assent.core.verdict import GateKind, Trigger
 from assent.engine.agent_runs import AgentRuns
 from assent.engine.asking import new_code
 from assent.engine.calls import Calls
@@ -128,6 +129,12 @@ class Gate:
     def policy(self) -> Policy:
         """The policy that judges now."""
         return self._judgement.policy
+
+    def tool_named(self, name: str) -> Tool:
+        """The guarded action of this name."""
+        if name not in self._tools:
+            raise GuardError(f"{name} is not guarded in this process")
+        return self._tools[name]
 
     def on_wait(self, tell: Callable[[Request], None]) -> None:
         """`tell` hears of every request that a call here begins to wait for."""
@@ -285,9 +292,13 @@ class Gate:
         if_denied: str = "",
         needed_by: datetime | timedelta | None = None,
         declared: Declaration | None = None,
+        insists: str = "",
         **said: Any,
     ) -> Proposal:
-        """A call that is no function, judged and put on record; carry it out inside `proposal.execution()`."""
+        """A call that is no function, judged and put on record; carry it out inside `proposal.execution()`.
+
+        Where `insists` says why, a person looks at it whatever the policy says of such calls.
+        """
         proposed = tool(
             action,
             description=description,
@@ -309,7 +320,8 @@ class Gate:
             await self._judgement.until_go(context.agent, 0)
         else:
             await active.until_going()
-        prepared = self._calls.prepare(proposed, plain, context, {})
+        fired = (Trigger("asked for", insists, GateKind.HARD),) if insists else ()
+        prepared = self._calls.prepare(proposed, plain, context, {}, fired)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)

@@ -7,7 +7,7 @@ again; those that are on record give their results back instead of running twice
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -155,6 +155,20 @@ class HeldRun:
     def key_for(self, name: str, args: Mapping[str, Json]) -> str:
         """The name of the next step that makes this call: the same when the run is taken again from the start."""
         return self._names.step(name, args)
+
+    def steps_within(self, place: Callable[[], str]) -> None:
+        """Steps are named by where the agent's framework is when they are taken: it goes on there, not at the start."""
+        self._names.place = place
+
+    def taken_again(self) -> None:
+        """What waited is taken again from its start, so its steps get the names that they had."""
+        self._names.begin_again()
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """The run ends here until one of these is decided."""
+        self._flights.parked.extend(parked[1:])
+        await self._flights.park_on(parked[0])
+        raise parked[0]
 
     def key_inside(self, key: str, goal: str) -> str:
         """The name of a run that is entered inside this one: the same when this one is taken again from the start."""

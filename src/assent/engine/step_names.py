@@ -15,10 +15,17 @@ class StepNames:
         self._taken: Counter[str] = Counter()
         self._inner: dict[str, tuple[int, Callable[[], bool] | None]] = {}
         """How many runs of a key there were, and whether the last of them is still open."""
+        self.place: Callable[[], str] = str
+        """Where the agent's framework is, for one that does not go on from the start."""
+
+    def begin_again(self) -> None:
+        """The steps that come are those that were taken before."""
+        self._taken.clear()
 
     def step(self, name: str, args: Mapping[str, Json]) -> str:
         """The name of the next step that makes this call."""
-        content = digest(name, canonical(args))[:16]
+        place = self.place()
+        content = digest(f"{place} {name}" if place else name, canonical(args))[:16]
         self._taken[content] += 1
         return f"{name}:{content}:{self._taken[content]}"
 

@@ -1,0 +1,168 @@
+"""A tool call of any framework: proposed under the framework's own name for it, and carried out once.
+
+A framework takes a step again whenever it goes on. The call that it makes then finds its request: what was decided is
+done, what was done is told again, and nothing is asked or run twice. What a framework passes back when it goes on is
+never looked at: only the decision on record counts.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from assent.core.action import Declaration, Json
+from assent.core.canonical import canonical, restore
+from assent.core.request import Request, State
+from assent.engine.errands import changed_words
+from assent.engine.gate import Gate
+from assent.engine.holding import CURRENT
+from assent.engine.proposal import Proposal, Running
+from assent.engine.threads import in_thread
+from assent.engine.tool import resolved
+from assent.errors import ActionFailed, AlreadyDecided, Denied, GuardError, InvalidArguments, OutcomeUnknown
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as a framework is about to make it."""
+
+    name: str
+    args: Mapping[str, Json]
+    id: str
+    """The framework's own name for it: the same when the step is taken again."""
+    description: str = ""
+    schema: Mapping[str, Json] | None = None
+    why: str = ""
+    insists: str = ""
+    """Why a person has to look whatever the policy says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a framework gets for a call."""
+
+    value: Any = None
+    """What the tool returned; from the record, as JSON, where it ran before."""
+    says: str = ""
+    """For the model: why it did not run, or what really ran."""
+    ran: bool = True
+    failed: bool = False
+    """It ran before and ended in an error, or nobody knows how."""
+
+    def text(self, value: str | None = None) -> str:
+        """All of it as one text for the model; `value` is how the framework writes what the tool returned."""
+        if not self.ran or self.failed:
+            return self.says
+        told = value if value is not None else as_text(self.value)
+        return f"{told}\n\n{self.says}" if self.says else told
+
+
+class StartsAgain(Exception):  # noqa: N818  not an error: the tool stopped inside, and will be called again
+    """Raised out of `make`: the tool stopped inside to wait for something, and is called again from its start."""
+
+
+Make = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+class ToolCalls:
+    """The calls of one framework's tools through a gate. `effects` declares what tools do, by name."""
+
+    def __init__(self, gate: Gate, effects: Mapping[str, Declaration] | None = None) -> None:
+        self.gate, self._effects = gate, dict(effects or {})
+        for name, effect in self._effects.items():
+            if not isinstance(effect, Declaration):
+                raise GuardError(f"effects says what {name} does with assent.Declaration(reversible=…, outside=…)")
+
+    async def proposed(self, call: ToolCall) -> Proposal:
+        """The call is judged and on record, or was before; nothing is waited for."""
+        if not call.id:
+            raise InvalidArguments(f"the call of {call.name} has no id, so that it could not be found again")
+        attempt, said = 1, {"why": call.why} if call.why else {}
+        described: dict[str, Any] = {"description": call.description, "schema": call.schema, "insists": call.insists}
+        while True:
+            key = call.id if attempt == 1 else f"{call.id}:{attempt}"
+            proposal = await self.gate.propose(
+                call.name, call.args, declared=self._effects.get(call.name), key=key, **described, **said
+            )
+            if proposal.request is None or not _starts_again(proposal.request):
+                return proposal
+            attempt += 1
+
+    async def given(self, call: ToolCall, make: Make, proposal: Proposal | None = None) -> Given:
+        """What came of the call: made here once it is allowed, or told from the record. Raises `Parked` where it waits.
+
+        `make(args)` calls the tool with what was approved. Its errors are on record, and come out as they are.
+        """
+        proposal = proposal or await self.proposed(call)
+        try:
+            return await self._made(call, make, proposal)
+        except Denied as denied:
+            if denied.stop:
+                raise
+            return Given(says=f"{denied}", ran=False)
+        except ActionFailed as failed:
+            return Given(says=f"{failed.error or failed}", failed=True)
+        except OutcomeUnknown as unknown:
+            return Given(says=f"{unknown}. Do not call it again.", failed=True)
+
+    async def _made(self, call: ToolCall, make: Make, proposal: Proposal) -> Given:
+        done = proposal.result if proposal.is_done else None
+        if proposal.is_done:
+            return Given(done, self._changed(call, proposal.request))
+        try:
+            async with proposal.execution() as running:
+                value = await self._other(running) if running.action != call.name else await make(dict(running.args))
+                running.result = kept(value)
+        except AlreadyDecided:
+            # The same call beside this one was faster; what came of that is what came of this.
+            proposal = await self.proposed(call)
+            if not proposal.is_done:
+                raise
+            return Given(proposal.result, self._changed(call, proposal.request))
+        return Given(value, self._changed(call, proposal.request))
+
+    async def _other(self, running: Running) -> Any:
+        """An option that was chosen runs another action, which is guarded here."""
+        tool = self.gate.tool_named(running.action)
+        signature = tool.signature
+        assert signature is not None  # noqa: S101  a guarded function has one
+        return await resolved(await in_thread(tool.call, signature.values(running.args), {}))
+
+    def _changed(self, call: ToolCall, request: Request | None) -> str:
+        if request is None or request.candidate.args_text == request.ask.candidate.args_text:
+            return ""
+        return changed_words(restore(request.candidate.args_text))
+
+
+def is_held(proposal: Proposal) -> bool:
+    """Somebody else has to move it before it can be made: a person, or whoever finds out how it went."""
+    request, active = proposal.request, CURRENT.get()
+    if request is None:
+        return False
+    unknown = request.state is State.UNKNOWN and active is not None and bool(active.record.host)
+    return request.state is State.PENDING or unknown
+
+
+def kept(value: Any) -> Json:
+    """What a tool returned as it can be kept: as JSON, or in its own words."""
+    plain = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    try:
+        return restore(canonical(plain))
+    except InvalidArguments:
+        return str(value)
+
+
+def as_text(value: Any) -> str:
+    """What a model reads of a result."""
+    return value if isinstance(value, str) else canonical(kept(value))
+
+
+def plain_args(args: Any) -> dict[str, Json]:
+    """Arguments as a framework has them, as JSON."""
+    made = restore(canonical(args))
+    if not isinstance(made, dict):
+        raise InvalidArguments("the arguments of a tool are given by name")
+    return made
+
+
+def _starts_again(request: Request) -> bool:
+    return request.state is State.FAILED and request.error.startswith(f"{StartsAgain.__name__}:")
