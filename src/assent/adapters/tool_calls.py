@@ -56,7 +56,7 @@ class Given:
         return f"{told}\n\n{self.says}" if self.says else told
 
 
-class StartsAgain(Exception):  # noqa: N818  not an error: the tool stopped inside, and will be called again
+class StartsAgain(Exception):
     """Raised out of `make`: the tool stopped inside to wait for something, and is called again from its start."""
 
 
@@ -76,12 +76,15 @@ class ToolCalls:
         """The call is judged and on record, or was before; nothing is waited for."""
         if not call.id:
             raise InvalidArguments(f"the call of {call.name} has no id, so that it could not be found again")
-        attempt, said = 1, {"why": call.why} if call.why else {}
-        described: dict[str, Any] = {"description": call.description, "schema": call.schema, "insists": call.insists}
+        attempt = 1
+        described: dict[str, Any] = {
+            "description": call.description, "schema": call.schema, "insists": call.insists,
+            **({"why": call.why} if call.why else {}),
+        }  # fmt: skip
         while True:
             key = call.id if attempt == 1 else f"{call.id}:{attempt}"
             proposal = await self.gate.propose(
-                call.name, call.args, declared=self._effects.get(call.name), key=key, **described, **said
+                call.name, call.args, declared=self._effects.get(call.name), key=key, **described
             )
             if proposal.request is None or not _starts_again(proposal.request):
                 return proposal
@@ -107,7 +110,7 @@ class ToolCalls:
     async def _made(self, call: ToolCall, make: Make, proposal: Proposal) -> Given:
         done = proposal.result if proposal.is_done else None
         if proposal.is_done:
-            return Given(done, self._changed(call, proposal.request))
+            return Given(done, _changed(proposal.request))
         try:
             async with proposal.execution() as running:
                 value = await self._other(running) if running.action != call.name else await make(dict(running.args))
@@ -117,8 +120,8 @@ class ToolCalls:
             proposal = await self.proposed(call)
             if not proposal.is_done:
                 raise
-            return Given(proposal.result, self._changed(call, proposal.request))
-        return Given(value, self._changed(call, proposal.request))
+            return Given(proposal.result, _changed(proposal.request))
+        return Given(value, _changed(proposal.request))
 
     async def _other(self, running: Running) -> Any:
         """An option that was chosen runs another action, which is guarded here."""
@@ -127,10 +130,11 @@ class ToolCalls:
         assert signature is not None  # noqa: S101  a guarded function has one
         return await resolved(await in_thread(tool.call, signature.values(running.args), {}))
 
-    def _changed(self, call: ToolCall, request: Request | None) -> str:
-        if request is None or request.candidate.args_text == request.ask.candidate.args_text:
-            return ""
-        return changed_words(restore(request.candidate.args_text))
+
+def _changed(request: Request | None) -> str:
+    if request is None or request.candidate.args_text == request.ask.candidate.args_text:
+        return ""
+    return changed_words(restore(request.candidate.args_text))
 
 
 def is_held(proposal: Proposal) -> bool:

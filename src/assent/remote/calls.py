@@ -223,7 +223,8 @@ def _said(prepared: Prepared) -> dict[str, Json]:
             {"label": each.label, "consequence": each.consequence, "change": each.change} for each in options
         ],
         "needed_by": None if needed is None else needed.isoformat(), "idempotent": tool.idempotent,
-        "why": "; ".join(filter(None, (insists, context.why))), "goal": context.goal, "confidence": context.confidence, "cost": context.cost,
+        "why": "; ".join(filter(None, (insists, context.why))),
+        "goal": context.goal, "confidence": context.confidence, "cost": context.cost,
         "alternatives": list(context.alternatives), "key": key, "draft_of": context.draft_of,
         "run": "" if run is None else run.id, "run_fence": 0 if run is None else run.fence,
     }  # fmt: skip
