@@ -37,6 +37,24 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How a call stands: its request, if it made one, and how it is carried out."""
+
+    request: Request | None
+    proposal: Proposal | None = None
+    """None for a question, which nobody carries out."""
+
+    @property
+    def is_held(self) -> bool:
+        """Somebody else has to move it before it can be made: a person, or whoever finds out how it went."""
+        if self.request is None:
+            return False
+        active = CURRENT.get()
+        unknown = self.request.state is State.UNKNOWN and active is not None and bool(active.record.host)
+        return self.request.state is State.PENDING or unknown
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """What a framework gets for a call."""
 
@@ -60,6 +78,15 @@ class StartsAgain(Exception):
     """Raised out of `make`: the tool stopped inside to wait for something, and is called again from its start."""
 
 
+ASK = "ask_person"
+"""What a tool is called whose call is a question to a person."""
+
+
+async def ask_person(question: str, choices: list[str] | None = None) -> str:
+    """Asks a person a question, and returns what they answer. `choices` are answers to choose from, if any."""
+    raise GuardError(f"{ASK} was not asked: no adapter of Assent carries out this tool ({question!r}, {choices})")
+
+
 Make = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
@@ -72,10 +99,12 @@ class ToolCalls:
             if not isinstance(effect, Declaration):
                 raise GuardError(f"effects says what {name} does with assent.Declaration(reversible=…, outside=…)")
 
-    async def proposed(self, call: ToolCall) -> Proposal:
+    async def proposed(self, call: ToolCall) -> Standing:
         """The call is judged and on record, or was before; nothing is waited for."""
         if not call.id:
             raise InvalidArguments(f"the call of {call.name} has no id, so that it could not be found again")
+        if call.name == ASK:
+            return Standing(await self._question(call))
         attempt = 1
         described: dict[str, Any] = {
             "description": call.description, "schema": call.schema, "insists": call.insists,
@@ -87,17 +116,26 @@ class ToolCalls:
                 call.name, call.args, declared=self._effects.get(call.name), key=key, **described
             )
             if proposal.request is None or not _starts_again(proposal.request):
-                return proposal
+                return Standing(proposal.request, proposal)
             attempt += 1
 
-    async def given(self, call: ToolCall, make: Make, proposal: Proposal | None = None) -> Given:
+    async def _question(self, call: ToolCall) -> Request:
+        text, choices = call.args.get("question"), call.args.get("choices") or ()
+        if not isinstance(text, str) or not text or isinstance(choices, str):
+            raise InvalidArguments(f"{ASK} takes a question and, if any, a list of choices")
+        return await self.gate.question(text, choices=tuple(map(str, choices)), time=None, key=call.id)
+
+    async def given(self, call: ToolCall, make: Make, standing: Standing | None = None) -> Given:
         """What came of the call: made here once it is allowed, or told from the record. Raises `Parked` where it waits.
 
         `make(args)` calls the tool with what was approved. Its errors are on record, and come out as they are.
         """
-        proposal = proposal or await self.proposed(call)
+        standing = standing or await self.proposed(call)
         try:
-            return await self._made(call, make, proposal)
+            if standing.proposal is not None:
+                return await self._made(call, make, standing.proposal)
+            assert standing.request is not None  # noqa: S101  a question is on record
+            return Given(await self.gate.heard(standing.request))
         except Denied as denied:
             if denied.stop:
                 raise
@@ -117,9 +155,10 @@ class ToolCalls:
                 running.result = kept(value)
         except AlreadyDecided:
             # The same call beside this one was faster; what came of that is what came of this.
-            proposal = await self.proposed(call)
-            if not proposal.is_done:
+            again = await self.proposed(call)
+            if again.proposal is None or not again.proposal.is_done:
                 raise
+            proposal = again.proposal
             return Given(proposal.result, _changed(proposal.request))
         return Given(value, _changed(proposal.request))
 
@@ -135,15 +174,6 @@ def _changed(request: Request | None) -> str:
     if request is None or request.candidate.args_text == request.ask.candidate.args_text:
         return ""
     return changed_words(restore(request.candidate.args_text))
-
-
-def is_held(proposal: Proposal) -> bool:
-    """Somebody else has to move it before it can be made: a person, or whoever finds out how it went."""
-    request, active = proposal.request, CURRENT.get()
-    if request is None:
-        return False
-    unknown = request.state is State.UNKNOWN and active is not None and bool(active.record.host)
-    return request.state is State.PENDING or unknown
 
 
 def kept(value: Any) -> Json:

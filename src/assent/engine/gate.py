@@ -351,20 +351,48 @@ class Gate:
 
         `found` are facts for the card that are not the agent's word.
         """
+        request = await self.question(
+            text, choices=choices, schema=schema, best_guess=best_guess, time=time, reviewers=reviewers, found=found,
+            patience=patience, **said,
+        )  # fmt: skip
+        return await self.heard(request, patience)
+
+    async def heard(self, request: Request, patience: float | None = None) -> Any:
+        """What a person answered to a question that is on record; raises where there is no answer."""
+        active = CURRENT.get()
+        if active is None:
+            return await answered(self._calls, request, patience)
+        async with active.waiting():
+            return await answered(self._calls, request, active.patience_for(patience))
+
+    async def question(
+        self,
+        text: str,
+        /,
+        *,
+        choices: Iterable[str] = (),
+        schema: Mapping[str, Json] | None = None,
+        best_guess: Any = _MISSING,
+        time: timedelta | None = timedelta(hours=1),
+        reviewers: Iterable[str] = (),
+        patience: float | None = None,
+        found: Iterable[Fact] = (),
+        **said: Any,
+    ) -> Request:
+        """The question as `ask` puts it on record; its answer is not waited for."""
         context = replace(CONTEXT.get() or self._context, **said)
         guess, facts = NO_GUESS if best_guess is _MISSING else (best_guess,), tuple(found)
         active = CURRENT.get()
         if active is None:
             await self._judgement.until_go(context.agent, patience)
-            ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
-            return await answered(self._calls, ask, patience)
-        await active.until_going()
-        context = in_run(context, active, "question", {"question": text})
-        if active.is_over:
-            await active.step_on_record(context.key)
-        ask = question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
-        async with active.waiting():
-            return await answered(self._calls, ask, active.patience_for(patience))
+        else:
+            await active.until_going()
+            context = in_run(context, active, "question", {"question": text})
+            if active.is_over:
+                await active.step_on_record(context.key)
+        return await self._calls.put(
+            question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
+        )
 
     @asynccontextmanager
     async def run(

@@ -9,7 +9,7 @@ from uuid_utils.compat import uuid7
 
 from assent.core.action import Action, Fact, Json
 from assent.core.canonical import canonical, digest, restore
-from assent.core.request import Ask, Kind, Question, State
+from assent.core.request import Ask, Kind, Question, Request, State
 from assent.core.secret_text import schema_without_secrets, secret_texts
 from assent.core.verdict import AtEnd, GateKind, Ladder, Verdict
 from assent.engine.asking import claims, new_code
@@ -64,9 +64,9 @@ def question(
     )  # fmt: skip
 
 
-async def answered(calls: Calls, ask: Ask, patience: float | None) -> Any:
-    """The answer to the question, put on record; raises where there is none."""
-    request = await calls.settled(await calls.put(ask), patience)
+async def answered(calls: Calls, request: Request, patience: float | None) -> Any:
+    """The answer to the question; raises where there is none."""
+    request = await calls.settled(request, patience)
     if request.state is State.ANSWERED:
         return request.answer
     raise refusal(request)
