@@ -1,0 +1,386 @@
+"""What every adapter does, whatever the framework: one suite, driven through each framework's own scripted model.
+
+A framework's test makes an `Agent` of the framework's own kind from a script, tools and a gate, and gets every test
+here, once with an agent that waits in its process and once with one that parks and is gone on with by a worker.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import assent
+from assent.adapters.tool_calls import ask_person
+from assent.assemble import desk
+from assent.core.request import Request, State
+from assent.core.run import Run, RunState
+from assent.errors import Parked, RunStopped
+from assent.ports import Filter, RunFilter
+from assent.settings import load
+from tests.at_desk import PATIENCE, AtDesk
+
+POLICY = """\
+version: 1
+rules:
+  - name: reading
+    actions: [read_file]
+    gate: run
+  - name: noting
+    actions: [note]
+    gate: watch
+  - name: everything else
+    gate: hard
+"""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the scripted model says at one turn: calls of tools by their id, or the text it ends with."""
+
+    calls: tuple[tuple[str, str, dict[str, Any]], ...] = ()
+    text: str = ""
+
+
+def turn(*calls: tuple[str, str, dict[str, Any]]) -> Turn:
+    return Turn(calls)
+
+
+DONE = Turn(text="all done")
+
+
+@dataclass
+class World:
+    """What tools did, and what the model heard of it."""
+
+    did: list[str] = field(default_factory=list)
+    heard: dict[str, str] = field(default_factory=dict)
+    """The last thing that the model was told for each call, by its id."""
+
+    @property
+    def tools(self) -> list[Callable[..., Any]]:
+        """Plain functions, as users of every framework write them."""
+
+        async def read_file(path: str) -> str:
+            """Reads a file."""
+            self.did.append(f"read {path}")
+            return f"contents of {path}"
+
+        async def note(text: str) -> str:
+            """Adds a line to a list."""
+            self.did.append(f"note {text}")
+            return f"noted {text}"
+
+        async def write_file(path: str, text: str) -> str:
+            """Writes a file, and replaces the one that is there."""
+            self.did.append(f"write {path} {text}")
+            return f"wrote {path}"
+
+        async def send_mail(to: str, subject: str) -> str:
+            """Sends a mail."""
+            self.did.append(f"mail {to} {subject}")
+            return f"sent to {to}"
+
+        async def delete_file(path: str) -> str:
+            """Deletes a file for good."""
+            self.did.append(f"delete {path}")
+            return f"deleted {path}"
+
+        async def break_down(path: str) -> str:
+            """Deletes a file that is not there."""
+            self.did.append(f"break {path}")
+            raise OSError(f"no file {path}")
+
+        return [read_file, note, write_file, send_mail, delete_file, break_down, ask_person]
+
+
+class Agent(Protocol):
+    """An agent of some framework, attached to a gate."""
+
+    async def begin(self, task: str, key: str) -> Any:
+        """What it ended with, as text. Raises `Parked` where it waits elsewhere from now on."""
+
+    async def stream(self, task: str, key: str) -> list[Any]:
+        """Everything that it streamed."""
+
+
+class Framework(Protocol):
+    """How a test makes an agent."""
+
+    async def agent(self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Agent:
+        """An agent with this script and these tools; `nested` has an agent inside it that has the tools.
+
+        The outer one of a nested pair hands everything on to the inner one, in whatever way its framework has.
+        """
+
+    async def close(self) -> None:
+        """Whatever it opened is closed."""
+
+
+@dataclass
+class House(AtDesk):
+    """A gate with an agent of a framework, a desk of whoever decides, and a worker where agents park."""
+
+    framework: Framework
+    wait: bool
+    stack: AsyncExitStack
+    world: World = field(default_factory=World)
+
+    async def gate(self) -> assent.Gate:
+        gate = assent.open(self.database, agent="tester")
+        self.stack.push_async_callback(gate.close)
+        return gate
+
+    async def agent(self, *turns: Turn, nested: bool = False) -> Agent:
+        gate = await self.gate()
+        made = await self.framework.agent(gate, [*turns, DONE], self.world, wait=self.wait, nested=nested)
+        if not self.wait:
+            await self.stack.enter_async_context(gate.worker())
+        return made
+
+    @asynccontextmanager
+    async def at_work(self, *turns: Turn, nested: bool = False, key: str = "k1") -> AsyncIterator[None]:
+        """The agent works on these turns until it has ended, wherever it goes on."""
+        agent = await self.agent(*turns, nested=nested)
+        work = asyncio.create_task(self._begun(agent, key))
+        try:
+            yield
+            async with asyncio.timeout(PATIENCE):
+                await work
+                await self.ended()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _begun(self, agent: Agent, key: str) -> None:
+        try:
+            assert "all done" in str(await agent.begin("tidy up", key))
+        except Parked:
+            assert not self.wait
+
+    async def ended(self, *states: RunState) -> Run:
+        while (run := await self.run()).state not in (states or (RunState.FINISHED,)):
+            assert run.state is not RunState.FAILED, run.error
+            await asyncio.sleep(0.02)
+        return run
+
+    async def run(self) -> Run:
+        (run,) = await self.desk.store.runs("default", RunFilter(), limit=1)
+        return run
+
+    async def requests(self) -> list[Request]:
+        """Everything that was ever asked, oldest first, without what policy let run."""
+        found = (await self.inbox.page(Filter(states=tuple(State)))).requests
+        return sorted((each for each in found if each.candidate.verdict.gate.holds), key=lambda each: each.id)
+
+    async def approve(self, request: Request) -> None:
+        card = await self.inbox.brief(request.id)
+        await self.inbox.approve(self.me, request.id, confirm=card.phrase)
+
+    async def modify(self, request: Request, **args: Any) -> None:
+        card = await self.inbox.brief(request.id)
+        changed = {**request.candidate.action.args, **args}
+        await self.inbox.modify(self.me, request.id, changed, confirm=card.phrase)
+
+    async def deny(self, request: Request, reason: str, *, stop: bool = False) -> None:
+        await self.inbox.deny(self.me, request.id, reason, stop=stop)
+
+    async def answer(self, request: Request, value: Any) -> None:
+        await self.inbox.answer(self.me, request.id, value)
+
+
+@asynccontextmanager
+async def house_of(framework: Framework, database: str, *, wait: bool) -> AsyncIterator[House]:
+    place = await desk(load({"database": database}))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(place.store.close)
+        stack.push_async_callback(framework.close)
+        made = House(database, place, framework, wait, stack)
+        await made.policy(POLICY)
+        yield made
+
+
+MAIL = ("c-mail", "send_mail", {"to": "everyone@example.com", "subject": "sale"})
+DELETE = ("c-delete", "delete_file", {"path": "/srv/a"})
+WRITE = ("c-write", "write_file", {"path": "/srv/w", "text": "new"})
+READ = ("c-read", "read_file", {"path": "/srv/r"})
+NOTE = ("c-note", "note", {"text": "seen"})
+
+
+class Contract:
+    """The suite. A subclass makes the framework."""
+
+    @pytest.fixture
+    def framework(self, tmp_path: Path) -> Framework:
+        raise NotImplementedError
+
+    @pytest.fixture(params=["waits", "parks"])
+    async def house(self, request: pytest.FixtureRequest, framework: Framework, tmp_path: Path) -> AsyncIterator[House]:
+        async with house_of(framework, str(tmp_path / "assent.db"), wait=request.param == "waits") as made:
+            yield made
+
+    async def test_what_may_run_runs_and_nobody_is_asked(self, house: House) -> None:
+        async with house.at_work(turn(READ), turn(NOTE)):
+            pass
+        assert house.world.did == ["read /srv/r", "note seen"]
+        assert house.world.heard == {"c-read": "contents of /srv/r", "c-note": "noted seen"}
+        assert await house.requests() == []
+
+    async def test_an_approved_call_runs_once_with_its_arguments(self, house: House) -> None:
+        async with house.at_work(turn(MAIL)):
+            (request,) = await house.waiting()
+            assert (request.ask.agent, request.candidate.action.name) == ("tester", "send_mail")
+            assert request.candidate.action.args == MAIL[2]
+            assert request.candidate.action.schema is not None
+            assert house.world.did == []
+            await house.approve(request)
+        assert house.world.did == ["mail everyone@example.com sale"]
+        assert house.world.heard["c-mail"] == "sent to everyone@example.com"
+        (request,) = await house.requests()
+        assert request.state is State.DONE
+
+    async def test_a_denied_call_is_not_made_and_the_model_hears_why(self, house: House) -> None:
+        async with house.at_work(turn(DELETE)):
+            (request,) = await house.waiting()
+            await house.deny(request, "those are the backups")
+        assert house.world.did == []
+        told = house.world.heard["c-delete"]
+        assert "those are the backups" in told
+        assert "did not run" in told
+
+    async def test_a_changed_call_runs_as_changed_and_the_model_is_told(self, house: House) -> None:
+        async with house.at_work(turn(MAIL)):
+            (request,) = await house.waiting()
+            await house.modify(request, to="ann@example.com")
+        assert house.world.did == ["mail ann@example.com sale"]
+        told = house.world.heard["c-mail"]
+        assert told.startswith("sent to ann@example.com")
+        assert "A person changed the input" in told
+
+    async def test_of_several_at_once_those_that_may_run_keep_their_results(self, house: House) -> None:
+        async with house.at_work(turn(READ, MAIL, NOTE, DELETE)):
+            first, second = await house.waiting(2)
+            assert {first.candidate.action.name, second.candidate.action.name} == {"send_mail", "delete_file"}
+            for each in (first, second):
+                if each.candidate.action.name == "send_mail":
+                    await house.approve(each)
+                else:
+                    await house.deny(each, "not that one")
+        assert house.world.did.count("note seen") == 1
+        assert house.world.did.count("mail everyone@example.com sale") == 1
+        assert "delete /srv/a" not in house.world.did
+        assert house.world.heard["c-read"] == "contents of /srv/r"
+        assert house.world.heard["c-note"] == "noted seen"
+        assert house.world.heard["c-mail"] == "sent to everyone@example.com"
+        assert "not that one" in house.world.heard["c-delete"]
+
+    async def test_decisions_find_their_calls_by_id_whatever_the_order(self, house: House) -> None:
+        calls = [(f"c-{name}", "delete_file", {"path": f"/srv/{name}"}) for name in ("a", "b", "c")]
+        async with house.at_work(turn(*calls)):
+            found = await house.waiting(3)
+            by_path = {request.candidate.action.args["path"]: request for request in found}
+            await house.approve(by_path["/srv/c"])
+            await house.deny(by_path["/srv/a"], "keep a")
+            await house.modify(by_path["/srv/b"], path="/srv/d")
+        assert sorted(house.world.did) == ["delete /srv/c", "delete /srv/d"]
+        assert "keep a" in house.world.heard["c-a"]
+        assert house.world.heard["c-b"].startswith("deleted /srv/d")
+        assert house.world.heard["c-c"] == "deleted /srv/c"
+        assert len(await house.requests()) == 3
+
+    async def test_what_an_agent_inside_another_asks_is_asked_in_the_same_run(self, house: House) -> None:
+        async with house.at_work(turn(READ, DELETE), nested=True):
+            (request,) = await house.waiting()
+            await house.approve(request)
+        assert house.world.did.count("delete /srv/a") == 1
+        assert len(await house.requests()) == 1
+        assert (await house.requests())[0].ask.run == (await house.run()).id
+
+    async def test_the_answer_to_a_question_reaches_the_model(self, house: House) -> None:
+        ask = ("c-ask", "ask_person", {"question": "Which folder?", "choices": ["old", "new"]})
+        async with house.at_work(turn(ask)):
+            (request,) = await house.waiting()
+            assert request.ask.question is not None
+            assert (request.ask.question.text, request.ask.question.choices) == ("Which folder?", ("old", "new"))
+            await house.answer(request, "old")
+        assert house.world.heard["c-ask"] == "old"
+
+    async def test_a_tool_that_fails_is_on_record_as_failed(self, house: House) -> None:
+        async with house.at_work(turn(("c-break", "break_down", {"path": "/x"}))):
+            (request,) = await house.waiting()
+            await house.approve(request)
+        assert house.world.did == ["break /x"]
+        assert "no file /x" in house.world.heard["c-break"]
+        (request,) = await house.requests()
+        assert (request.state, "no file /x" in request.error) == (State.FAILED, True)
+
+    async def test_a_person_who_ends_the_run_ends_it(self, house: House) -> None:
+        agent = await house.agent(turn(DELETE), turn(MAIL))
+        work = asyncio.create_task(agent.begin("tidy up", "k1"))
+        (request,) = await house.waiting()
+        await house.deny(request, "stop all of it", stop=True)
+        with pytest.raises((RunStopped, Parked, assent.Denied)):
+            await work
+        async with asyncio.timeout(PATIENCE):
+            await house.ended(RunState.STOPPED)
+        assert house.world.did == []
+        assert len(await house.requests()) == 1
+
+    async def test_streaming_keeps_working(self, house: House) -> None:
+        agent = await house.agent(turn(READ), turn(NOTE))
+        assert await agent.stream("tidy up", "k1")
+        assert house.world.did == ["read /srv/r", "note seen"]
+        async with asyncio.timeout(PATIENCE):
+            await house.ended()
+
+    async def test_the_scenario(self, house: House) -> None:
+        """Read, read, risky write, dangerous mail with a modified recipient, denied delete, clarification."""
+        again = ("c-read2", "read_file", {"path": "/srv/s"})
+        ask = ("c-ask", "ask_person", {"question": "Tell the team?"})
+        async with house.at_work(turn(READ, again), turn(WRITE), turn(MAIL), turn(DELETE), turn(ask)):
+            await house.approve((await house.waiting())[0])
+            await house.modify((await house.waiting())[0], to="team@example.com")
+            await house.deny((await house.waiting())[0], "keep it")
+            await house.answer((await house.waiting())[0], "not today")
+        assert sorted(house.world.did[:2]) == ["read /srv/r", "read /srv/s"]
+        assert house.world.did[2:] == ["write /srv/w new", "mail team@example.com sale"]
+        assert await trail(house) == SCENARIO
+
+    async def test_a_parked_run_is_gone_on_with_by_a_process_that_knows_nothing(
+        self, framework: Framework, database: str
+    ) -> None:
+        async with house_of(framework, database, wait=False) as house:
+            gate = assent.open(database, agent="tester")
+            agent = await framework.agent(
+                gate, [turn(READ), turn(NOTE, MAIL), DONE], house.world, wait=False, nested=False
+            )
+            with pytest.raises(Parked):
+                await agent.begin("tidy up", "k1")
+            await gate.close()
+            assert (await house.run()).state is RunState.PARKED
+            (request,) = await house.waiting()
+            await house.modify(request, to="ann@example.com")
+            later = assent.open(database, agent="tester")
+            await framework.agent(later, [turn(READ), turn(NOTE, MAIL), DONE], house.world, wait=False, nested=False)
+            async with later.worker(), asyncio.timeout(PATIENCE):
+                await house.ended()
+            await later.close()
+            assert house.world.did == ["read /srv/r", "note seen", "mail ann@example.com sale"]
+            assert len(await house.requests()) == 1
+
+
+SCENARIO = [
+    ("question", "ask", "answered", "request.asked request.answered"),
+]
+"""What is left on record of the scenario, the same whatever the framework."""
+
+
+async def trail(house: House) -> Any:
+    """Each request by its action, gate, end, and what the log has of it."""
+    return [
+        (each.candidate.action.name, str(each.candidate.verdict.gate), str(each.state))
+        for each in await house.requests()
+    ]
