@@ -125,15 +125,18 @@ class ToolCalls:
             raise InvalidArguments(f"{ASK} takes a question and, if any, a list of choices")
         return await self.gate.question(text, choices=tuple(map(str, choices)), time=None, key=call.id)
 
-    async def given(self, call: ToolCall, make: Make, standing: Standing | None = None) -> Given:
+    async def given(
+        self, call: ToolCall, make: Make, standing: Standing | None = None, keep: Callable[[Any], Json] | None = None
+    ) -> Given:
         """What came of the call: made here once it is allowed, or told from the record. Raises `Parked` where it waits.
 
-        `make(args)` calls the tool with what was approved. Its errors are on record, and come out as they are.
+        `make(args)` calls the tool with what was approved. Its errors are on record, and come out as they are. `keep`
+        makes of its result what is kept.
         """
         standing = standing or await self.proposed(call)
         try:
             if standing.proposal is not None:
-                return await self._made(call, make, standing.proposal)
+                return await self._made(call, make, standing.proposal, keep or kept)
             assert standing.request is not None  # noqa: S101  a question is on record
             return Given(await self.gate.heard(standing.request))
         except Denied as denied:
@@ -145,14 +148,13 @@ class ToolCalls:
         except OutcomeUnknown as unknown:
             return Given(says=f"{unknown}. Do not call it again.", failed=True)
 
-    async def _made(self, call: ToolCall, make: Make, proposal: Proposal) -> Given:
-        done = proposal.result if proposal.is_done else None
+    async def _made(self, call: ToolCall, make: Make, proposal: Proposal, keep: Callable[[Any], Json]) -> Given:
         if proposal.is_done:
-            return Given(done, _changed(proposal.request))
+            return Given(proposal.result, _changed(proposal.request))
         try:
             async with proposal.execution() as running:
                 value = await self._other(running) if running.action != call.name else await make(dict(running.args))
-                running.result = kept(value)
+                running.result = keep(value)
         except AlreadyDecided:
             # The same call beside this one was faster; what came of that is what came of this.
             again = await self.proposed(call)

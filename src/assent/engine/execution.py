@@ -135,6 +135,10 @@ class Execution:
         """What was approved does not run after all; its permit is gone."""
         return await self._move(request, Cancel("policy", f"not run although approved: {reason}"))
 
+    async def cancel(self, request: Request, agent: str, reason: str) -> Request:
+        """Whoever asked for it no longer wants it."""
+        return await self._move(request, Cancel(agent, reason))
+
     def values(self, tool: Tool, request: Request) -> dict[str, Any]:
         """The arguments to run with, read from the stored bytes, secrets put back; exactly what the permit is for."""
         _is_permitted(tool, request)

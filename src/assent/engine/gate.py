@@ -482,6 +482,10 @@ class Gate:
         except Parked:
             return request
 
+    async def withdraw(self, request: Request, reason: str) -> Request:
+        """The agent no longer wants it: it leaves the inbox, and does not run."""
+        return await self._calls.execution.cancel(request, self._context.agent, reason)
+
     async def resume(self, request_id: str, patience: float | None = 0, **injected: Any) -> Any:
         """The result of a parked call, run here if it was approved meanwhile; `Parked` if it still waits."""
         request = await self._store.request(self._workspace, request_id)

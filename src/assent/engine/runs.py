@@ -53,12 +53,15 @@ class Phase:
 class ActiveRun(HeldRun):
     """A run and what its agent can do in it. `async with gate.run(...) as run:`"""
 
-    async def checkpoint(self, name: str, show: Json = None, *, soft: bool = False, editable: bool = False) -> Json:
+    async def checkpoint(
+        self, name: str, show: Json = None, *, soft: bool = False, editable: bool = False, key: str = ""
+    ) -> Json:
         """A person looks before the run goes on; what was shown comes back, changed where they changed it.
 
-        A soft one goes on by itself if nobody objects in time. Raises `Denied` or `SentBack` like any call.
+        A soft one goes on by itself if nobody objects in time. Raises `Denied` or `SentBack` like any call. `key` names
+        it where what is shown does not.
         """
-        return await self._look_in(name, show, GateKind.SOFT if soft else GateKind.HARD, editable)
+        return await self._look_in(name, show, GateKind.SOFT if soft else GateKind.HARD, editable, key)
 
     @asynccontextmanager
     async def phase(
@@ -80,7 +83,7 @@ class ActiveRun(HeldRun):
         gate = GateKind.RUN if not wanted else GateKind.SOFT if wanted == "soft" else GateKind.HARD
         return await self._look_in(name, show, gate, False)
 
-    async def _look_in(self, name: str, show: Json, gate: GateKind, editable: bool) -> Json:
+    async def _look_in(self, name: str, show: Json, gate: GateKind, editable: bool, key: str = "") -> Json:
         point = StopPoint(
             "checkpoint",
             {"checkpoint": name, "show": show},
@@ -88,6 +91,7 @@ class ActiveRun(HeldRun):
             f"the run stops here for a look: {name}",
             gate,
             frozenset({"show"} if editable else ()),
+            key=key,
         )
         _, shown = await self._office.stop_point(self, point)
         return shown.get("show")

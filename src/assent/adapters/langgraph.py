@@ -1,0 +1,534 @@
+"""LangGraph under Assent: what waits for a person is an interrupt of the graph, and a request in the inbox.
+
+`attach(gate, graph)` makes every thread of a graph a run. `gated(gate)` has a `ToolNode` propose each call. What a
+graph asks by itself with `interrupt(...)` becomes a request too, and its answer goes back by the interrupt's id.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from assent.adapters.hosted import one_decided
+from assent.adapters.langgraph_shapes import OURS, Said, Wanted, answer, meant, passed_on, request_in, wanted
+from assent.adapters.langgraph_version import version_of
+from assent.adapters.tool_calls import Given, StartsAgain, ToolCall, ToolCalls, as_text, plain_args
+from assent.core.action import Declaration, Fact, Json
+from assent.core.canonical import canonical, restore
+from assent.core.request import Request, State
+from assent.engine.gate import Gate
+from assent.engine.hosting import Resumption
+from assent.engine.runs import ActiveRun, current_run
+from assent.engine.threads import in_thread
+from assent.errors import Denied, GuardError, InvalidArguments, Parked
+
+try:
+    from langchain_core.messages import BaseMessage, ToolMessage
+    from langgraph.config import get_config
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.pregel import Pregel
+    from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
+except ModuleNotFoundError as problem:
+    raise GuardError(f"graphs need LangGraph: `pip install assent[langgraph]` ({problem.name} is missing)") from None
+
+INSISTS = "the graph asks for a person before this call"
+
+
+# Tools
+
+
+class GatedTools:
+    """Every call of a tool is proposed first; a call that waits interrupts the graph.
+
+    `effects` declares what tools do, by name. `insist` says why a person has to look at a call whatever the policy
+    says, or nothing.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        effects: Mapping[str, Declaration] | None = None,
+        insist: Callable[[ToolCallRequest], str] = lambda _: "",
+    ) -> None:
+        self._gate, self._calls, self._insist = gate, ToolCalls(gate, effects), insist
+
+    async def acall(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
+        """What the model gets for a call."""
+        call = self._call(request)
+        standing = await self._calls.proposed(call)
+        while standing.is_held:
+            assert standing.request is not None  # noqa: S101  what is held is on record
+            _interrupt(standing.request)
+            standing = await self._calls.proposed(call)
+        try:
+            given = await self._calls.given(call, _made(request, handler), standing, _kept)
+        except _Failed as failed:
+            return failed.message
+        except StartsAgain as again:
+            raise again.__cause__ or again from None
+        return _message(request, given)
+
+    def call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """The same for graphs that run without asyncio."""
+        call, run = self._call(request), self._from_thread
+        standing = run(self._calls.proposed(call))
+        while standing.is_held:
+            _interrupt(standing.request)
+            standing = run(self._calls.proposed(call))
+
+        async def handled(changed: ToolCallRequest) -> Any:
+            return await in_thread(handler, changed)
+
+        try:
+            given = run(self._calls.given(call, _made(request, handled), standing, _kept))
+        except _Failed as failed:
+            return failed.message
+        except StartsAgain as again:
+            raise again.__cause__ or again from None
+        return _message(request, given)
+
+    def _from_thread(self, work: Any) -> Any:
+        with suppress(GuardError):
+            return current_run().run_from_thread(work)
+        return self._gate.portal.run(work)
+
+    def _call(self, request: ToolCallRequest) -> ToolCall:
+        called, tool = request.tool_call, request.tool
+        schema = tool.tool_call_schema if tool is not None else None
+        if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+            schema = schema.model_json_schema()
+        return ToolCall(
+            called["name"], plain_args(called["args"]), called["id"] or "",
+            description=tool.description if tool is not None else "",
+            schema=schema if isinstance(schema, dict) else None, insists=self._insist(request),
+        )  # fmt: skip
+
+
+def gated(gate: Gate, effects: Mapping[str, Declaration] | None = None) -> dict[str, Any]:
+    """What a `ToolNode` is given so that its calls are proposed: `ToolNode(tools, **gated(gate))`."""
+    tools = GatedTools(gate, effects)
+    return {"wrap_tool_call": tools.call, "awrap_tool_call": tools.acall}
+
+
+class _Failed(Exception):
+    """The tool failed, and the graph has made a message of that."""
+
+    def __init__(self, message: ToolMessage) -> None:
+        self.message = message
+        super().__init__(as_text(message.content))
+
+
+def _made(
+    request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+) -> Callable[[dict[str, Any]], Awaitable[Any]]:
+    async def make(args: dict[str, Any]) -> Any:
+        try:
+            made = await handler(request.override(tool_call={**request.tool_call, "args": args}))
+        except GraphBubbleUp as pause:
+            raise StartsAgain("it stopped inside to wait, and starts again") from pause
+        if isinstance(made, ToolMessage) and made.status == "error":
+            raise _Failed(made)
+        return made
+
+    return make
+
+
+def _kept(made: Any) -> Json:
+    """What is kept of a tool's answer: what the model reads of it."""
+    return restore(canonical(made.content)) if isinstance(made, ToolMessage) else as_text(str(made))
+
+
+def _message(request: ToolCallRequest, given: Given) -> Any:
+    """The answer to a call as the graph has it; what did not come from the tool here is a message of ours."""
+    if given.ran and not given.failed and not given.says and isinstance(given.value, ToolMessage | Command):
+        return given.value
+    if isinstance(given.value, Command):
+        return given.value
+    if isinstance(given.value, ToolMessage):
+        content = given.value.content
+        told = given.text(content) if isinstance(content, str) else [*content, {"type": "text", "text": given.says}]
+        return given.value.model_copy(update={"content": told})
+    content = given.value if isinstance(given.value, list) and not given.says and given.ran else given.text()
+    status = "success" if given.ran and not given.failed else "error"
+    called = request.tool_call
+    return ToolMessage(content=content, name=called["name"], tool_call_id=called["id"] or "", status=status)
+
+
+_HELD: dict[str, set[str]] = {}
+"""The requests that threads were interrupted for, by their runs, until it is seen that they are."""
+
+
+def _interrupt(request: Request | None) -> None:
+    """The graph stops here. What it is resumed with is not looked at: the decision is on record."""
+    assert request is not None  # noqa: S101  what is held is on record
+    _HELD.setdefault(request.ask.run, set()).add(request.id)
+    interrupt({OURS: {"request": request.id, "code": request.code, "says": request.candidate.says}})
+
+
+# Graphs
+
+
+def attach(
+    gate: Gate, graph: Pregel[Any, Any, Any, Any], *, name: str = "", wait: bool = False, version: str = "",
+    capacity: int = 10,
+) -> "AttachedGraph":  # fmt: skip
+    """The graph, with every thread of it a run of the gate. It is invoked as before.
+
+    Where it waits for a person its thread is parked, and a worker of the gate that has the same graph attached goes on
+    with it; with `wait` the call stays until it has ended. `version` says which code this is, where parked threads may
+    go on with changed code; else the source of its nodes does.
+    """
+    return AttachedGraph(gate, graph, name or graph.name or "graph", wait, version or version_of(graph), capacity)
+
+
+class AttachedGraph:
+    """A graph whose threads are runs. Everything else about it is the graph's own."""
+
+    def __init__(
+        self, gate: Gate, graph: Pregel[Any, Any, Any, Any], name: str, wait: bool, version: str, capacity: int
+    ) -> None:
+        if not graph.checkpointer or graph.checkpointer is True:
+            raise GuardError("a graph that can wait needs a checkpointer: compile it with one")
+        self.graph, self.version = graph, version
+        self._gate, self._wait, self._host = gate, wait, "" if wait else f"langgraph:{name}"
+        self._name = name
+        self._blocks: bool | None = None
+        if self._host:
+            gate.host(self._host, capacity=capacity)(self._go_on)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.graph, name)
+
+    async def ainvoke(
+        self, input: Any, config: Any = None, *, goal: str = "", original: str = "", scope: Any = None, **more: Any
+    ) -> Any:
+        """As the graph's own. Where it waits, what it had to say so far, with `__interrupt__`."""
+        made: list[Any] = []
+        await self._fits(input, config)
+        try:
+            async with self._running(input, config, goal, original, scope, more) as run:
+                await self._gone(run, input, config, more, made.append)
+        except Parked:
+            if not made or self._wait:
+                raise
+        return made[-1]
+
+    def invoke(self, input: Any, config: Any = None, **more: Any) -> Any:
+        """The same for code without asyncio."""
+        return self._gate.portal.run(self.ainvoke(input, config, **more))
+
+    async def astream(
+        self, input: Any, config: Any = None, *, goal: str = "", original: str = "", scope: Any = None, **more: Any
+    ) -> AsyncIterator[Any]:
+        """As the graph's own; with `wait` it goes on streaming once a person has decided."""
+        chunks: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+
+        await self._fits(input, config)
+
+        async def work() -> None:
+            try:
+                async with self._running(input, config, goal, original, scope, more) as run:
+                    await self._gone(run, input, config, more, lambda chunk: chunks.put_nowait((chunk,)), stream=True)
+            except Parked:
+                if self._wait:
+                    raise
+            finally:
+                chunks.put_nowait(())
+
+        task = asyncio.create_task(work())
+        try:
+            while chunk := await chunks.get():
+                yield chunk[0]
+            await task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def stream(self, input: Any, config: Any = None, **more: Any) -> Iterator[Any]:
+        """The same for code without asyncio."""
+        stream, portal = self.astream(input, config, **more), self._gate.portal
+
+        async def following() -> tuple[Any, ...]:
+            async for chunk in stream:
+                return (chunk,)
+            return ()
+
+        while chunk := portal.run(following()):
+            yield chunk[0]
+
+    # A thread as a run
+
+    def _running(self, input: Any, config: Any, goal: str, original: str, scope: Any, more: Mapping[str, Any]) -> Any:
+        kept = _kept_config(config)
+        breakpoints = {name: _names(more[name]) for name in ("interrupt_before", "interrupt_after") if more.get(name)}
+        state = {"config": kept, "version": self.version, **breakpoints}
+        thread = str(kept["configurable"]["thread_id"])
+        return _Running(self._gate, self._host, state, goal or _goal(input) or self._name, original, scope, thread)
+
+    async def _go_on(self, state: Any, told: Resumption | None) -> Json:
+        """A worker goes on with a parked thread."""
+        assert told is not None  # noqa: S101  threads are begun by invoking the graph
+        if state["version"] != self.version:
+            raise GuardError(
+                f"the graph {self._name} has changed since run {told.run.code} was parked, and would go on at another "
+                "place; bring the old code back, or, if both go on alike, attach them with the same version="
+            )
+        run = current_run()
+        run.steps_within(_place)
+        made: list[Any] = []
+        breakpoints = {name: state[name] for name in ("interrupt_before", "interrupt_after") if name in state}
+        await self._gone(run, None, state["config"], breakpoints, made.append)
+        return _as_json(made[-1]) if made else None
+
+    async def _gone(
+        self, run: ActiveRun, input: Any, config: Any, more: Mapping[str, Any], take: Callable[[Any], Any],
+        *, stream: bool = False,
+    ) -> None:  # fmt: skip
+        """The graph has ended; or `Parked` is raised."""
+        state = await self._state(config)
+        if isinstance(input, Command):
+            await self._taken_over(state, input)
+        if input is not None or not _paused(state, self.graph, more):
+            await self._called(input, config, more, take, stream=stream)
+            state = await self._state(config)
+        while await self._none_swallowed(run, state) or _paused(state, self.graph, more):
+            answers = await self._answered(run, state)
+            run.taken_again()
+            await self._called(Command(resume=answers) if answers else None, config, more, take, stream=stream)
+            state = await self._state(config)
+        run.outcome = _as_json(state.values)
+
+    async def _none_swallowed(self, run: ActiveRun, state: StateSnapshot) -> bool:
+        """What was interrupted for a person has stopped; a node that caught its pause has gone on without it."""
+        seen = {request_in(each.value) for each in state.interrupts}
+        for request_id in _HELD.pop(run.id, set()) - seen:
+            request = await self._gate.outcome(request_id)
+            if request.state is State.PENDING:
+                await self._gate.withdraw(request, "the graph went on without waiting for it")
+                raise GuardError(
+                    f"the pause for request {request.code} was swallowed: a node caught what `interrupt` raises and "
+                    "went on; let GraphInterrupt through (`except GraphBubbleUp: raise`). It did not run"
+                )
+        return False
+
+    async def _called(self, input: Any, config: Any, more: Mapping[str, Any], take: Any, *, stream: bool) -> None:
+        if await self._is_blocking(config):
+            await in_thread(self._called_here, input, config, more, take, stream)
+        elif stream:
+            async for chunk in self.graph.astream(input, config, **more):
+                take(chunk)
+        else:
+            take(await self.graph.ainvoke(input, config, **more))
+
+    def _called_here(self, input: Any, config: Any, more: Mapping[str, Any], take: Any, stream: bool) -> None:
+        if stream:
+            for chunk in self.graph.stream(input, config, **more):
+                take(chunk)
+        else:
+            take(self.graph.invoke(input, config, **more))
+
+    async def _state(self, config: Any) -> StateSnapshot:
+        if await self._is_blocking(config):
+            return await in_thread(self.graph.get_state, config)
+        return await self.graph.aget_state(config)
+
+    async def _is_blocking(self, config: Any) -> bool:
+        """The checkpointer knows no asyncio."""
+        if self._blocks is None:
+            try:
+                await self.graph.checkpointer.aget_tuple(config)  # type: ignore[union-attr]
+                self._blocks = False
+            except NotImplementedError:
+                self._blocks = True
+        return self._blocks
+
+    # What it waits for
+
+    async def _answered(self, run: ActiveRun, state: StateSnapshot) -> dict[str, Any]:
+        """Answers by the ids of their interrupts, of those that were decided; at least one, or `Parked` is raised."""
+        if not state.interrupts:
+            await self._looked_at(run, state)
+            return {}
+        while True:
+            answers: dict[str, Any] = {}
+            waiting: list[Request] = []
+            for each in state.interrupts:
+                found, value = await self._decided(each)
+                if any(request.state is State.PENDING for request in found):
+                    waiting += [request for request in found if request.state is State.PENDING]
+                else:
+                    answers[each.id] = value
+            if answers:
+                return answers
+            await one_decided(self._gate, waiting)
+
+    async def _decided(self, each: Interrupt) -> tuple[list[Request], Any]:
+        """The requests of an interrupt, and its answer once all of them are decided."""
+        if known := request_in(each.value):
+            request = await self._gate.outcome(known)
+            return [request], str(request.state)
+        asked = [
+            (each_wanted, await self._asked(each_wanted, f"{each.id}:{number}"))
+            for number, each_wanted in enumerate(wanted(each.value, each.response_schema))
+        ]
+        requests = [request for _, (request, _) in asked]
+        if any(request.state is State.PENDING for request in requests):
+            return requests, None
+        return requests, answer(each.value, tuple([await self._said(one, *made) for one, made in asked]))
+
+    async def _asked(self, one: Wanted, key: str) -> tuple[Request, Any]:
+        """What the graph asks for by itself is on record."""
+        gate = self._gate
+        if one.is_call:
+            proposal = await gate.propose(
+                one.name, one.args or {}, description=one.description, schema=_fixed(one), insists=INSISTS, key=key
+            )
+            assert proposal.request is not None  # noqa: S101  what is insisted on is on record
+            return proposal.request, proposal
+        found = [Fact(name, value, f"{name}: {as_text(value)[:500]}") for name, value in one.shown]
+        if how := passed_on(one):
+            found.append(Fact("answer", how, how))
+        request = await gate.question(
+            one.question, choices=one.choices, schema=one.schema, time=None, found=found, key=key
+        )
+        return request, None
+
+    async def _said(self, one: Wanted, request: Request, proposal: Any) -> Said:
+        """What a person decided; a call that is handed back to the graph is used up."""
+        try:
+            if proposal is None:
+                value = meant(one, await self._gate.heard(request))
+                return Said("respond", text=as_text(value), value=value)
+            args = request.candidate.args_text
+            if not proposal.is_done:
+                async with proposal.execution() as running:
+                    args, running.result = canonical(running.args), "handed to the graph, which goes on with it"
+        except Denied as denied:
+            if denied.stop:
+                raise
+            return Said("reject", text=str(denied))
+        changed = args != request.ask.candidate.args_text and request.word in ("modify", "choose")
+        return Said("edit", args=restore(args)) if changed else Said("approve")
+
+    async def _looked_at(self, run: ActiveRun, state: StateSnapshot) -> None:
+        """The graph stands at a breakpoint: a person lets it go on."""
+        at = ", ".join(state.next)
+        kept = (state.config.get("configurable") or {}).get("checkpoint_id", "")
+        await run.checkpoint(f"before {at}", _as_json(state.values), key=f"breakpoint {kept} {at}")
+
+    async def _fits(self, input: Any, config: Any) -> None:
+        """What the graph is called with can be meant for the place where the thread stands."""
+        _kept_config(config)
+        waiting = {each.id for each in (await self._state(config)).interrupts}
+        resume = input.resume if isinstance(input, Command) else None
+        if waiting and input is not None and resume is None:
+            raise GuardError("the thread waits for a person; let them decide, or cancel its run first")
+        keyed = isinstance(resume, Mapping) and bool(resume) and set(resume) <= waiting
+        if resume is not None and not keyed and len(waiting) > 1:
+            raise GuardError(
+                f"{len(waiting)} interrupts wait, and an answer without an id could go to any of them; "
+                "use Command(resume={interrupt.id: answer})"
+            )
+
+    async def _taken_over(self, state: StateSnapshot, command: Any) -> None:
+        """The program answers by itself. What waits for Assent still does; of what the graph asked, nobody else is."""
+        resume, waiting = command.resume, {each.id: each for each in state.interrupts}
+        if resume is None:
+            return
+        keyed = isinstance(resume, Mapping) and bool(resume) and set(resume) <= set(waiting)
+        for each in [waiting[name] for name in resume] if keyed else list(waiting.values()):
+            if request_in(each.value):
+                continue
+            found, _ = await self._decided(each)
+            for request in found:
+                if request.state is State.PENDING:
+                    await self._gate.withdraw(request, "the program answered by itself")
+
+
+class _Running:
+    """The run of a thread, entered."""
+
+    def __init__(self, gate: Gate, host: str, state: Json, goal: str, original: str, scope: Any, thread: str) -> None:
+        self._state = state
+        self._entered = gate.run(goal, original=original, scope=scope, key=thread, host=host)
+
+    async def __aenter__(self) -> ActiveRun:
+        run = await self._entered.__aenter__()
+        run.steps_within(_place)
+        run.snapshot(self._state)
+        return run
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._entered.__aexit__(*raised)
+
+
+def _paused(state: StateSnapshot, graph: Pregel[Any, Any, Any, Any], more: Mapping[str, Any]) -> bool:
+    """It waits for somebody: at an interrupt, or before or after a node that it was told to stop at."""
+    if state.interrupts:
+        return True
+    before = more.get("interrupt_before") or graph.interrupt_before_nodes
+    after = more.get("interrupt_after") or graph.interrupt_after_nodes
+    stops = bool(after) or before == "*" or bool(set(before or ()) & set(state.next))
+    return bool(state.next) and stops
+
+
+def _place() -> str:
+    """Which task of the graph is at work: the same when it is taken again."""
+    try:
+        return str((get_config().get("configurable") or {}).get("checkpoint_ns") or "")
+    except RuntimeError:
+        return ""
+
+
+def _kept_config(config: Any) -> dict[str, Any]:
+    """What a worker needs of a config, as JSON."""
+    given = dict((config or {}).get("configurable") or {})
+    if not given.get("thread_id"):
+        raise GuardError('a thread has an id: invoke the graph with {"configurable": {"thread_id": "…"}}')
+    plain = {name: each for name, each in given.items() if not name.startswith("__") and name != "checkpoint_id"}
+    try:
+        kept: dict[str, Any] = {"configurable": restore(canonical({**plain, "thread_id": str(given["thread_id"])}))}
+    except InvalidArguments as problem:
+        raise GuardError(f"a thread that can park has a config of JSON only ({problem})") from None
+    if "recursion_limit" in (config or {}):
+        kept["recursion_limit"] = config["recursion_limit"]
+    return kept
+
+
+def _names(nodes: Any) -> Json:
+    return nodes if isinstance(nodes, str) else list(nodes)
+
+
+def _goal(input: Any) -> str:
+    """What the person said last."""
+    messages = input.get("messages") if isinstance(input, Mapping) else None
+    last = messages[-1] if isinstance(messages, Sequence) and not isinstance(messages, str) and messages else messages
+    content = getattr(last, "content", None) if not isinstance(last, str) else last
+    if isinstance(last, Mapping):
+        content = last.get("content")
+    if isinstance(last, tuple) and len(last) == 2:
+        content = last[1]
+    return content[:200] if isinstance(content, str) else ""
+
+
+def _as_json(value: Any) -> Json:
+    """State as people can look at it and as it can be kept."""
+    if isinstance(value, BaseMessage):
+        return {"type": value.type, "content": _as_json(value.content)}
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(each) for each in value]
+    try:
+        return restore(canonical(value.model_dump(mode="json") if hasattr(value, "model_dump") else value))
+    except InvalidArguments:
+        return str(value)
+
+
+def _fixed(one: Wanted) -> dict[str, Json] | None:
+    """What the graph does not let a person change is held fast."""
+    if "edit" in one.decisions:
+        return None
+    fixed = {name: {"const": value} for name, value in (one.args or {}).items()}
+    return {"type": "object", "properties": fixed, "additionalProperties": False}
