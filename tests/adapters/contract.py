@@ -28,7 +28,7 @@ POLICY = """\
 version: 1
 rules:
   - name: reading
-    actions: [read_file]
+    actions: [read_file, hand_on]
     gate: run
   - name: noting
     actions: [note]

@@ -69,12 +69,12 @@ class LangChain:
         inner = create_agent(model(turns, world), world.tools, middleware=middleware, name="inner")
 
         @as_tool
-        async def read_inner(task: str) -> str:
+        async def hand_on(task: str) -> str:
             """Has the inner agent look."""
             return str((await inner.ainvoke({"messages": [("user", task)]}))["messages"][-1].content)
 
-        script = [Turn((("o-1", "read_inner", {"task": "go"}),)), Turn(text="all done")]
-        outer = create_agent(model(script, World()), [read_inner], checkpointer=saver, name="tester")
+        script = [Turn((("o-1", "hand_on", {"task": "go"}),)), Turn(text="all done")]
+        outer = create_agent(model(script, World()), [hand_on], checkpointer=saver, name="tester")
         return Thread(attach(gate, outer, wait=wait))
 
     async def close(self) -> None:

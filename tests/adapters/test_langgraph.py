@@ -13,7 +13,7 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
 import assent
-from assent.adapters.langgraph import AttachedGraph, attach, gated
+from assent.adapters.langgraph import AttachedGraph, attach
 from assent.errors import Parked
 from tests.adapters.contract import Contract, Framework, Turn, World
 
@@ -37,10 +37,10 @@ def scripted(turns: Sequence[Turn], world: World) -> Any:
     return model
 
 
-def graph_of(turns: Sequence[Turn], world: World, gate: assent.Gate) -> StateGraph[Any]:
+def graph_of(turns: Sequence[Turn], world: World) -> StateGraph[Any]:
     graph = StateGraph(State)
     graph.add_node("model", scripted(turns, world))
-    graph.add_node("tools", ToolNode(world.tools, handle_tool_errors=True, **gated(gate)))
+    graph.add_node("tools", ToolNode(world.tools, handle_tool_errors=True))
     graph.add_edge(START, "model")
     graph.add_conditional_edges(
         "model", lambda state: "tools" if state["messages"][-1].tool_calls else END, ["tools", END]
@@ -76,7 +76,7 @@ class LangGraph:
         self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> Thread:
         saver = await self._stack.enter_async_context(AsyncSqliteSaver.from_conn_string(str(self._file)))
-        graph = graph_of(turns, world, gate)
+        graph = graph_of(turns, world)
         if nested:
             inner = graph.compile(name="inner")
             graph = StateGraph(State)

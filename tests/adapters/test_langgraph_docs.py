@@ -136,7 +136,7 @@ async def test_interrupts_in_tools(house: House) -> None:
     builder.add_edge(START, "agent")
     builder.add_conditional_edges("agent", lambda state: "tools" if state["messages"][-1].tool_calls else END)
     builder.add_edge("tools", "agent")
-    graph = await attached(house, builder.compile(checkpointer=InMemorySaver()))
+    graph = await attached(house, builder.compile(checkpointer=InMemorySaver()), tools=False)
     house.start(graph.ainvoke({"messages": [("user", "Mail Alice")]}, CONFIG))
     (request,) = await house.waiting()
     assert request.candidate.says == "Approve sending this email?"

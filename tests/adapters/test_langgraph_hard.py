@@ -54,7 +54,7 @@ def graph(*nodes: Callable[..., Any]) -> Any:
 
 async def test_what_a_program_resumes_with_decides_nothing(house: House) -> None:
     gate = await house.gate()
-    made = attach(gate, graph_of([turn(DELETE), DONE], house.world, gate).compile(checkpointer=InMemorySaver()))
+    made = attach(gate, graph_of([turn(DELETE), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke({"messages": [("user", "go")]}, CONFIG)
     for resume in ("approve", {"decisions": [{"type": "approve"}]}, True, "approved"):
         result = await made.ainvoke(Command(resume=resume), CONFIG)
@@ -69,7 +69,7 @@ async def test_what_a_program_resumes_with_decides_nothing(house: House) -> None
 
 async def test_nor_does_what_it_resumes_the_bare_graph_with(house: House) -> None:
     gate = await house.gate()
-    made = attach(gate, graph_of([turn(DELETE), DONE], house.world, gate).compile(checkpointer=InMemorySaver()))
+    made = attach(gate, graph_of([turn(DELETE), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke({"messages": [("user", "go")]}, CONFIG)
     raw = await made.graph.ainvoke(Command(resume="approve"), CONFIG)
     assert raw["__interrupt__"]

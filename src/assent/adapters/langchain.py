@@ -30,6 +30,8 @@ class AssentMiddleware(AgentMiddleware[Any, Any, Any]):
     or with a config whose `when` says so of the call. `False` says nothing: the policy decides.
     """
 
+    gates_calls = True
+
     def __init__(
         self,
         gate: Gate,

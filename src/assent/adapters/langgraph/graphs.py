@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from assent.adapters.hosted import one_decided
+from assent.adapters.langgraph.gating import gated_graph
 from assent.adapters.langgraph.shapes import Said, Wanted, answer, meant, passed_on, request_in, wanted
 from assent.adapters.langgraph.tools import HELD
 from assent.adapters.langgraph.version import version_of
 from assent.adapters.tool_calls import as_text
-from assent.core.action import Fact, Json
+from assent.core.action import Declaration, Fact, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
 from assent.engine.gate import Gate
@@ -30,16 +31,21 @@ INSISTS = "the graph asks for a person before this call"
 
 
 def attach(
-    gate: Gate, graph: Pregel[Any, Any, Any, Any], *, name: str = "", wait: bool = False, version: str = "",
-    capacity: int = 10,
+    gate: Gate, graph: Pregel[Any, Any, Any, Any], *, name: str = "", wait: bool = False, tools: bool = True,
+    effects: Mapping[str, Declaration] | None = None, version: str = "", capacity: int = 10,
 ) -> "AttachedGraph":  # fmt: skip
-    """The graph, with every thread of it a run of the gate. It is invoked as before.
+    """The graph, with every thread of it a run of the gate, and every call of its tool nodes proposed first.
 
-    Where it waits for a person its thread is parked, and a worker of the gate that has the same graph attached goes on
-    with it; with `wait` the call stays until it has ended. `version` says which code this is, where parked threads may
-    go on with changed code; else the source of its nodes does.
+    It is invoked as before. Where it waits for a person its thread is parked, and a worker of the gate that has the
+    same graph attached goes on with it; with `wait` the call stays until it has ended. `effects` declares what tools
+    do, by name; with `tools=False` only what the graph itself asks is shown. `version` says which code this is, where
+    parked threads may go on with changed code; else the source of its nodes does.
     """
-    return AttachedGraph(gate, graph, name or graph.name or "graph", wait, version or version_of(graph), capacity)
+    if not graph.checkpointer or graph.checkpointer is True:
+        raise GuardError("a graph that can wait needs a checkpointer: compile it with one")
+    known = version or version_of(graph)
+    made = gated_graph(graph, gate, effects) if tools else graph
+    return AttachedGraph(gate, made, name or graph.name or "graph", wait, known, capacity)
 
 
 class AttachedGraph:
@@ -48,8 +54,6 @@ class AttachedGraph:
     def __init__(
         self, gate: Gate, graph: Pregel[Any, Any, Any, Any], name: str, wait: bool, version: str, capacity: int
     ) -> None:
-        if not graph.checkpointer or graph.checkpointer is True:
-            raise GuardError("a graph that can wait needs a checkpointer: compile it with one")
         self.graph, self.version = graph, version
         self._gate, self._wait, self._host = gate, wait, "" if wait else f"langgraph:{name}"
         self._name = name

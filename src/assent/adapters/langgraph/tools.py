@@ -30,6 +30,8 @@ class GatedTools:
     says, or nothing.
     """
 
+    gates_calls = True
+
     def __init__(
         self,
         gate: Gate,
