@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
@@ -211,11 +213,10 @@ def _changed(request: Request | None) -> str:
 
 
 def kept(value: Any) -> Json:
-    """What a tool returned as it can be kept: as JSON, or in its own words."""
-    plain = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    """What a tool returned as it can be kept: as JSON (models, dates and the like as well), or in its own words."""
     try:
-        return restore(canonical(plain))
-    except InvalidArguments:
+        return restore(canonical(to_jsonable_python(value, bytes_mode="base64", fallback=str)))
+    except (InvalidArguments, ValueError):
         return str(value)
 
 
