@@ -43,7 +43,8 @@ async def one_decided(gate: Gate, waiting: Sequence[Request]) -> None:
     """One of them is no longer waiting. A run that parks does so on all of them, and this raises `Parked`."""
     active = CURRENT.get()
     patience = active.patience_for(None) if active is not None else None
-    if not waiting or any(request.state is not State.PENDING for request in waiting):
+    held = {State.PENDING} | ({State.UNKNOWN} if active is not None and active.record.host else set())
+    if not waiting or any(request.state not in held for request in waiting):
         return
     if patience is None or patience > 0:
         looks = [asyncio.ensure_future(gate.outcome(request.id, patience)) for request in waiting]
@@ -52,7 +53,7 @@ async def one_decided(gate: Gate, waiting: Sequence[Request]) -> None:
         finally:
             for look in looks:
                 look.cancel()
-        if any(look.result().state is not State.PENDING for look in done):
+        if any(look.result().state not in held for look in done):
             return
     parked = [Parked(request.id, request.code, request.candidate.says) for request in waiting]
     if active is None:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
@@ -16,9 +18,20 @@ from assent.engine.errands import changed_words
 from assent.engine.gate import Gate
 from assent.engine.holding import CURRENT
 from assent.engine.proposal import Proposal, Running
+from assent.engine.sealing import holds_marks
 from assent.engine.threads import in_thread
 from assent.engine.tool import resolved
-from assent.errors import ActionFailed, AlreadyDecided, Denied, GuardError, InvalidArguments, OutcomeUnknown
+from assent.errors import (
+    ActionFailed,
+    AlreadyDecided,
+    AssentError,
+    Conflict,
+    Denied,
+    GuardError,
+    InvalidArguments,
+    LeaseLost,
+    OutcomeUnknown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,10 @@ class ToolCalls:
             proposal = await self.gate.propose(
                 call.name, call.args, declared=self._effects.get(call.name), key=key, **described
             )
+            if proposal.request is None and holds_marks(call.args):
+                raise InvalidArguments(
+                    f"{call.name} was given the mark of a secret and not the secret; pass it in another way"
+                )
             if proposal.request is None or not _starts_again(proposal.request):
                 return Standing(proposal.request, proposal)
             attempt += 1
@@ -123,7 +140,14 @@ class ToolCalls:
         text, choices = call.args.get("question"), call.args.get("choices") or ()
         if not isinstance(text, str) or not text or isinstance(choices, str):
             raise InvalidArguments(f"{ASK} takes a question and, if any, a list of choices")
-        return await self.gate.question(text, choices=tuple(map(str, choices)), time=None, key=call.id)
+        request = await self.gate.question(text, choices=tuple(map(str, choices)), time=None, key=call.id)
+        asked = request.ask.question
+        if asked is None or (asked.text != text and not holds_marks([asked.text, text])):
+            raise Conflict(
+                f"step {call.id!r} was used for another call (request {request.code})",
+                request_id=request.id, code=request.code, state=str(request.state),
+            )  # fmt: skip
+        return request
 
     async def given(
         self, call: ToolCall, make: Make, standing: Standing | None = None, keep: Callable[[Any], Json] | None = None
@@ -172,6 +196,16 @@ class ToolCalls:
         return await resolved(await in_thread(tool.call, signature.values(running.args), {}))
 
 
+def for_model(problem: AssentError) -> str:
+    """What the model is told where its call was turned away before anything ran; else the problem is raised again."""
+    is_over = isinstance(problem, LeaseLost) or (isinstance(problem, Conflict) and problem.state == "lost")
+    if isinstance(problem, Conflict | InvalidArguments) and not is_over:
+        return f"This call did not run: {problem}."
+    if isinstance(problem, Denied) and not problem.stop:
+        return f"{problem}"
+    raise problem
+
+
 def _changed(request: Request | None) -> str:
     if request is None or request.candidate.args_text == request.ask.candidate.args_text:
         return ""
@@ -179,11 +213,10 @@ def _changed(request: Request | None) -> str:
 
 
 def kept(value: Any) -> Json:
-    """What a tool returned as it can be kept: as JSON, or in its own words."""
-    plain = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    """What a tool returned as it can be kept: as JSON (models, dates and the like as well), or in its own words."""
     try:
-        return restore(canonical(plain))
-    except InvalidArguments:
+        return restore(canonical(to_jsonable_python(value, bytes_mode="base64", fallback=str)))
+    except (InvalidArguments, ValueError):
         return str(value)
 
 

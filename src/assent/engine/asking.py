@@ -21,7 +21,7 @@ from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement, merged
 from assent.engine.office import Outpaced, nobody_holds
 from assent.engine.pressure import Throttle
-from assent.engine.sealing import redacted, sealed
+from assent.engine.sealing import holds_marks, redacted, sealed
 from assent.engine.threads import in_thread
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Hub
@@ -313,6 +313,14 @@ class Asking:
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         return change.request
+
+    async def told_by_its_marks(self, prepared: Prepared) -> Request | None:
+        """The request that exactly this call made before, where only the marks of its secrets are left of them."""
+        context = prepared.context
+        if not context.key or not holds_marks(prepared.args):
+            return None
+        known = await self.store.by_step(self.workspace, context.run, context.key)
+        return None if known is None else _same_call(known, prepared)
 
     async def _existing(self, known: DuplicateStep, prepared: Prepared) -> Request:
         request = await self.store.request(self.workspace, known.request_id)

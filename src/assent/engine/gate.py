@@ -37,6 +37,7 @@ from assent.engine.portal import Portal
 from assent.engine.proposal import Proposal
 from assent.engine.questions import NO_GUESS, answered, question
 from assent.engine.runs import ActiveRun
+from assent.engine.sealing import unsealed
 from assent.engine.stopping import stopped_at
 from assent.engine.tool import Lookup, OptionSpec, Tool, resolved, tool
 from assent.engine.waiting import Hub
@@ -322,6 +323,8 @@ class Gate:
             await active.until_going()
         fired = (Trigger("asked for", insists, GateKind.HARD),) if insists else ()
         prepared = self._calls.prepare(proposed, plain, context, {}, fired)
+        if (known := await self._calls.told_by_its_marks(prepared)) is not None:
+            return Proposal(self._calls, prepared, known)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)
@@ -332,6 +335,15 @@ class Gate:
         else:
             request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
         return Proposal(self._calls, prepared, request)
+
+    async def on_record(self, key: str) -> Request | None:
+        """The request that the step of this name made in the run that the calling code belongs to."""
+        active = CURRENT.get()
+        return None if active is None else await self._store.by_step(self._workspace, active.id, key)
+
+    def as_asked(self, request: Request) -> Any:
+        """The arguments as the agent gave them. Once it has ended, only the marks of its secrets are left of them."""
+        return unsealed(self._vault, request.id, restore(request.ask.candidate.args_text), request.sealed)
 
     async def ask(
         self,

@@ -46,6 +46,11 @@ def sealed(
     return clean, sealing.found
 
 
+def holds_marks(args: Json) -> bool:
+    """Somewhere in it stands the mark of a secret that is not there itself."""
+    return any(_MARK.search(text) for text in _texts(args))
+
+
 def no_secret(what: str, name: str) -> str:
     """`name`, which is kept and shown as it is, or an error, without it, where it looks like a secret."""
     if holds_secret(name):
