@@ -369,7 +369,8 @@ class Contract:
             async with later.worker(), asyncio.timeout(PATIENCE):
                 await house.ended()
             await later.close()
-            assert house.world.did == ["read /srv/r", "note seen", "mail ann@example.com sale"]
+            # What may run beside a call that waits runs before the run parks, or after it goes on; once in any case.
+            assert sorted(house.world.did) == ["mail ann@example.com sale", "note seen", "read /srv/r"]
             assert len(await house.requests()) == 1
 
 

@@ -226,6 +226,7 @@ async def handled(guest: Guest, watched: Watched, made: Put, texts: Sequence[str
     await guest.at('[name="arg:body"]').fill('"another body"' if not made.plain else "another body")
     await guest.page.get_by_role("button", name="Look at the change").click()
     await guest.at(".changes").wait_for()
+    await guest.page.wait_for_load_state()  # without its style sheet a page is as wide as its longest word
     wrong += [f"preview: {each}" for each in await guest.page.evaluate(INSPECT, False)]
     if await guest.at(".changes dt").all_text_contents() != ["body"]:
         wrong.append("preview: the form changed more than was typed into it")

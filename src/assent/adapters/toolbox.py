@@ -1,0 +1,89 @@
+"""Tools of an agent loop that is written by hand: their descriptions for the model, and their calls through a gate."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from assent.adapters.tool_calls import ASK, Given, ToolCall, ToolCalls, for_model, plain_args
+from assent.core.action import NOTHING_DECLARED, Declaration, Json
+from assent.engine.describing import described
+from assent.engine.gate import Gate
+from assent.engine.threads import in_thread
+from assent.engine.tool import Tool, resolved
+from assent.errors import AssentError, GuardError, InvalidArguments
+
+
+class Toolbox:
+    """Plain functions that a model may call. `effects` declares what they do, by name."""
+
+    def __init__(
+        self, gate: Gate, functions: Iterable[Callable[..., Any]], effects: Mapping[str, Declaration] | None = None
+    ) -> None:
+        self._calls = ToolCalls(gate, effects)
+        self._tools: dict[str, Tool] = {}
+        for function in functions:
+            made = described(
+                function, "", NOTHING_DECLARED, options=(), needed_by=None, facts=None, refresh=False, inject={},
+                detached=False,
+            )  # fmt: skip
+            if made.name in self._tools:
+                raise GuardError(f"two tools are called {made.name}; rename one of them")
+            self._tools[made.name] = made
+
+    @property
+    def anthropic(self) -> list[dict[str, Any]]:
+        """The tools as Anthropic's `messages.create(tools=…)` takes them."""
+        return [
+            {"name": each.name, "description": each.description, "input_schema": dict(each.schema or {})}
+            for each in self._tools.values()
+        ]
+
+    @property
+    def openai(self) -> list[dict[str, Any]]:
+        """The tools as OpenAI's `chat.completions.create(tools=…)` takes them."""
+        return [
+            {
+                "type": "function",
+                "function": {"name": each.name, "description": each.description, "parameters": dict(each.schema or {})},
+            }
+            for each in self._tools.values()
+        ]
+
+    async def call(self, name: str, args: Any, call_id: str) -> Given:
+        """What came of one call of the model, under the id that the model gave it. Raises `Parked` where it waits.
+
+        Whatever goes wrong is told to the model; nothing of that runs. `args` may be JSON as a text.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            return Given(says=f"There is no tool called {name}; there are {', '.join(self._tools)}.", ran=False)
+        try:
+            plain = _plain(tool, args)
+            call = ToolCall(name, plain, call_id, tool.description, tool.schema)
+            return await self._calls.given(call, lambda allowed: _called(tool, allowed))
+        except AssentError as problem:
+            return Given(says=for_model(problem), ran=False)
+        except Exception as problem:  # noqa: BLE001  a tool that failed is the model's to deal with
+            return Given(says=f"{name} failed: {type(problem).__name__}: {problem}", failed=True)
+
+    async def all(self, calls: Iterable[tuple[str, Any, str]]) -> list[Given]:
+        """What came of several calls (name, arguments, id) of one turn, made side by side, in their order."""
+        return list(await asyncio.gather(*(self.call(*each) for each in calls)))
+
+
+def _plain(tool: Tool, args: Any) -> dict[str, Json]:
+    try:
+        given = plain_args(json.loads(args) if isinstance(args, str) else args)
+    except ValueError as problem:
+        raise InvalidArguments(f"the arguments are no JSON ({problem})") from None
+    if tool.name == ASK:
+        return given
+    assert tool.signature is not None  # noqa: S101  a function has one
+    return tool.signature.bind((), given)[0]
+
+
+async def _called(tool: Tool, args: Mapping[str, Json]) -> Any:
+    assert tool.signature is not None  # noqa: S101
+    values = tool.signature.values(args)
+    return await (tool.call(values, {}) if tool.is_async else resolved(await in_thread(tool.call, values, {})))
