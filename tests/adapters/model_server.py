@@ -19,12 +19,15 @@ class ModelServer:
     """Says the next turn of the script, by what was said before in the conversation that it gets."""
 
     turns: Sequence[Turn] = ()
+    inner: Sequence[Turn] = ()
+    """What an agent inside another says, which is told "look inside"."""
     heard: dict[str, str] = field(default_factory=dict)
     seen: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
 
-    def next(self, said: int) -> Turn:
-        return self.turns[min(said, len(self.turns) - 1)]
+    def next(self, said: int, *, inside: bool = False) -> Turn:
+        turns = self.inner if inside else self.turns
+        return turns[min(said, len(turns) - 1)]
 
 
 def app_of(server: ModelServer) -> FastAPI:
@@ -34,19 +37,24 @@ def app_of(server: ModelServer) -> FastAPI:
     async def messages(request: Request) -> Response:
         asked = await request.json()
         server.seen.append(asked)
+        last = ""
         for message in asked["messages"]:
             for block in message["content"] if isinstance(message["content"], list) else []:
                 if block.get("type") == "tool_result":
-                    server.heard[block["tool_use_id"]] = _text(block.get("content"))
+                    last = block["tool_use_id"]
+                    server.heard[last] = _text(block.get("content"))
+                elif last and "A person changed the input" in str(block.get("text")):
+                    server.heard[last] += f"\n{block['text']}"
         has_tools = bool(asked.get("tools"))
         said = sum(message["role"] == "assistant" for message in asked["messages"])
-        turn = server.next(said) if has_tools else Turn(text="title")
+        inside = bool(server.inner) and "look inside" in json.dumps(asked["messages"][0]) and said < len(server.inner)
+        turn = server.next(said, inside=inside) if has_tools else Turn(text="title")
         content: list[dict[str, Any]] = [
             {"type": "tool_use", "id": each, "name": name, "input": args} for each, name, args in turn.calls
         ] or [{"type": "text", "text": turn.text}]
         reason = "tool_use" if turn.calls else "end_turn"
         whole = {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": asked["model"], "content": content,
+            "id": f"msg_{len(server.seen)}", "type": "message", "role": "assistant", "model": asked["model"], "content": content,
             "stop_reason": reason, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
         }  # fmt: skip
         if not asked.get("stream"):

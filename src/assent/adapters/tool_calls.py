@@ -47,6 +47,8 @@ class ToolCall:
     why: str = ""
     insists: str = ""
     """Why a person has to look whatever the policy says."""
+    trusted: bool = True
+    """We vouch for its name, description and schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class ToolCalls:
         attempt = 1
         described: dict[str, Any] = {
             "description": call.description, "schema": call.schema, "insists": call.insists,
+            "trusted": call.trusted,
             **({"why": call.why} if call.why else {}),
         }  # fmt: skip
         while True:
@@ -150,19 +153,20 @@ class ToolCalls:
         return request
 
     async def given(
-        self, call: ToolCall, make: Make, standing: Standing | None = None, keep: Callable[[Any], Json] | None = None
-    ) -> Given:
+        self, call: ToolCall, make: Make, standing: Standing | None = None,
+        keep: Callable[[Any], Json] | None = None, patience: float | None = None,
+    ) -> Given:  # fmt: skip
         """What came of the call: made here once it is allowed, or told from the record. Raises `Parked` where it waits.
 
         `make(args)` calls the tool with what was approved. Its errors are on record, and come out as they are. `keep`
-        makes of its result what is kept.
+        makes of its result what is kept. It waits as its run does, or for `patience` seconds.
         """
         standing = standing or await self.proposed(call)
         try:
             if standing.proposal is not None:
-                return await self._made(call, make, standing.proposal, keep or kept)
+                return await self._made(call, make, standing.proposal, keep or kept, patience)
             assert standing.request is not None  # noqa: S101  a question is on record
-            return Given(await self.gate.heard(standing.request))
+            return Given(await self.gate.heard(standing.request, patience))
         except Denied as denied:
             if denied.stop:
                 raise
@@ -172,11 +176,13 @@ class ToolCalls:
         except OutcomeUnknown as unknown:
             return Given(says=f"{unknown}. Do not call it again.", failed=True)
 
-    async def _made(self, call: ToolCall, make: Make, proposal: Proposal, keep: Callable[[Any], Json]) -> Given:
+    async def _made(
+        self, call: ToolCall, make: Make, proposal: Proposal, keep: Callable[[Any], Json], patience: float | None
+    ) -> Given:
         if proposal.is_done:
             return Given(proposal.result, _changed(proposal.request))
         try:
-            async with proposal.execution() as running:
+            async with proposal.execution(patience) as running:
                 value = await self._other(running) if running.action != call.name else await make(dict(running.args))
                 running.result = keep(value)
         except AlreadyDecided:

@@ -1,0 +1,161 @@
+"""The Claude Agent SDK under Assent, with Claude's real runtime and a model that follows a script."""
+
+import inspect
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, tool
+
+import assent
+from assent.adapters.claude_agent import AttachedClaude, ask_person, attach, hooked
+from assent.adapters.tool_calls import ASK
+from tests.adapters.contract import DELETE, MAIL, READ, Contract, House, Turn, World, house_of, turn
+from tests.adapters.model_server import ModelServer, model_server
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as made:
+        yield made
+
+
+def named(turns: Sequence[Turn]) -> list[Turn]:
+    """The same turns, with the tools named as Claude has them."""
+    return [
+        Turn(
+            tuple((each, f"mcp__t__{name}" if name.islower() else name, args) for each, name, args in one.calls),
+            one.text,
+        )
+        for one in turns
+    ]
+
+
+def options_for(server: ModelServer, world: World, folder: Path) -> ClaudeAgentOptions:
+    made = []
+    for function in world.tools:
+        if function.__name__ == ASK:
+            made.append(ask_person)
+            continue
+
+        def bound(function: Any = function) -> Any:
+            async def call(args: dict[str, Any]) -> dict[str, Any]:
+                return {"content": [{"type": "text", "text": await function(**args)}]}
+
+            schema = dict.fromkeys(inspect.signature(function).parameters, str)
+            return tool(function.__name__, inspect.getdoc(function) or "", schema)(call)
+
+        made.append(bound())
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    return ClaudeAgentOptions(
+        mcp_servers={"t": create_sdk_mcp_server("t", tools=made)}, setting_sources=[], cwd=str(folder),
+        env={
+            "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "none", "HOME": str(home),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+    )  # fmt: skip
+
+
+class Session:
+    """Claude as the contract drives it."""
+
+    def __init__(self, claude: AttachedClaude) -> None:
+        self._claude = claude
+
+    async def begin(self, task: str, key: str) -> Any:
+        return (await self._claude.run(task, key=key)).result
+
+    async def stream(self, task: str, key: str) -> list[Any]:
+        return [message async for message in self._claude.query(task, key=key)]
+
+
+class Claude:
+    def __init__(self, server: ModelServer, folder: Path) -> None:
+        self.server, self.folder = server, folder
+
+    async def agent(
+        self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+    ) -> Session:
+        self.server.heard = world.heard
+        self.server.turns = named(turns)
+        if nested:
+            inner = {
+                "description": "inner",
+                "prompt": "look inside",
+                "subagent_type": "general-purpose",
+                "run_in_background": False,
+            }
+            self.server.inner = named(turns)
+            self.server.turns = [turn(("o-1", "Task", inner)), Turn(text="all done")]
+        return Session(attach(gate, options_for(self.server, world, self.folder), wait=wait))
+
+    async def close(self) -> None:
+        pass
+
+
+class TestClaudeAgent(Contract):
+    one_at_a_time = True
+
+    @pytest.fixture
+    def framework(self, server: ModelServer, tmp_path: Path) -> Claude:
+        return Claude(server, tmp_path)
+
+
+@pytest.fixture
+async def house(server: ModelServer, tmp_path: Path) -> AsyncIterator[House]:
+    async with house_of(Claude(server, tmp_path), str(tmp_path / "assent.db"), wait=False) as made:
+        yield made
+        await made.rest()
+
+
+async def test_of_several_that_wait_one_is_deferred_and_the_others_are_found_when_they_are_called_again(
+    house: House,
+) -> None:
+    again = ("c-again", *MAIL[1:])
+    async with house.at_work(turn(DELETE, MAIL, READ), turn(again)):
+        found = {each.candidate.action.name: each for each in await house.waiting(2)}
+        await house.approve(found["send_mail"])
+        await house.approve(found["delete_file"])
+    assert sorted(house.world.did) == ["delete /srv/a", "mail everyone@example.com sale", "read /srv/r"]
+    assert "waits for a person" in house.world.heard["c-mail"]
+    assert house.world.heard["c-again"] == "sent to everyone@example.com"
+    assert len(await house.requests()) == 2
+
+
+async def test_options_with_our_hooks_wait_in_place(house: House, server: ModelServer, tmp_path: Path) -> None:
+    gate = await house.gate()
+    server.turns, server.heard = named([turn(MAIL), Turn(text="all done")]), house.world.heard
+    options = hooked(gate, options_for(server, house.world, tmp_path))
+
+    async def work() -> list[Any]:
+        return [message async for message in query(prompt="go", options=options)]
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    await house.modify(request, to="ann@example.com")
+    assert (await task)[-1].result == "all done"
+    assert house.world.did == ["mail ann@example.com sale"]
+
+
+async def test_claudes_own_tools_are_judged_too(house: House, server: ModelServer, tmp_path: Path) -> None:
+    gate = await house.gate()
+    command = {"command": f"touch {tmp_path}/made", "description": "make it"}
+    server.turns, server.heard = [turn(("c-1", "Bash", command)), Turn(text="all done")], house.world.heard
+    options = hooked(gate, options_for(server, house.world, tmp_path))
+
+    async def work() -> list[Any]:
+        return [message async for message in query(prompt="go", options=options)]
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    assert (request.candidate.action.name, request.candidate.action.args["command"]) == (
+        "run_command",
+        command["command"],
+    )
+    assert not (tmp_path / "made").exists()
+    await house.deny(request, "leave it")
+    assert (await task)[-1].result == "all done"
+    assert "leave it" in house.world.heard["c-1"]
+    assert not (tmp_path / "made").exists()
