@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from assent.assemble import desk
 from assent.cli.app import app
 from assent.core.policy_file import KEYS, load_policy
 from assent.settings import Settings, load
+from tests.adapters.model_server import models_of_pages
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -60,12 +62,14 @@ class Reviewer(threading.Thread):
 def test_every_python_block_runs(code, tmp_path, assent_home):
     reviewer = Reviewer(tmp_path / "assent.db")
     reviewer.start()
+    models = models_of_pages(assent_home) if re.search("anthropic|openai|claude", code) else nullcontext({})
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path, env={**os.environ, "ASSENT_HOME": str(assent_home)},
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        with models as found:
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                cwd=tmp_path, env={**os.environ, **found, "ASSENT_HOME": str(assent_home)},
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
     finally:
         reviewer.stopped.set()
         reviewer.join(10)

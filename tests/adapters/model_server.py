@@ -2,9 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -50,7 +53,8 @@ def app_of(server: ModelServer) -> FastAPI:
         inside = bool(server.inner) and "look inside" in json.dumps(asked["messages"][0]) and said < len(server.inner)
         turn = server.next(said, inside=inside) if has_tools else Turn(text="title")
         content: list[dict[str, Any]] = [
-            {"type": "tool_use", "id": each, "name": name, "input": args} for each, name, args in turn.calls
+            {"type": "tool_use", "id": each, "name": _full(name, asked), "input": args}
+            for each, name, args in turn.calls
         ] or [{"type": "text", "text": turn.text}]
         reason = "tool_use" if turn.calls else "end_turn"
         whole = {
@@ -90,6 +94,12 @@ def app_of(server: ModelServer) -> FastAPI:
     return app
 
 
+def _full(name: str, asked: dict[str, Any]) -> str:
+    """The tool's name as whoever asks has it: Claude names the servers that tools are from."""
+    known = [each["name"] for each in asked["tools"]]
+    return next((each for each in known if each == name or each.endswith(f"__{name}")), name)
+
+
 def _text(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content)
@@ -116,8 +126,36 @@ async def _anthropic_events(whole: dict[str, Any]) -> AsyncIterator[str]:
     yield event("message_stop")
 
 
+SALE = [
+    Turn((("t-1", "find_customers", {"country": "NO"}),)),
+    Turn((("t-2", "send_mail", {"to": ["ann@example.com", "bo@example.com"], "subject": "Sale"}),)),
+    Turn(text="Done."),
+]
+"""What the model of the pages says."""
+
+
+@contextmanager
+def models_of_pages(home: Path) -> Iterator[dict[str, str]]:
+    """The environment in which programs of the pages find such a server."""
+    made = ModelServer(SALE)
+    served = uvicorn.Server(uvicorn.Config(app_of(made), port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=served.run, daemon=True)
+    thread.start()
+    while not served.started:
+        time.sleep(0.01)
+    url = f"http://127.0.0.1:{served.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        yield {
+            "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_KEY": "none", "HOME": str(home), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }  # fmt: skip
+    finally:
+        served.should_exit = True
+        thread.join(10)
+
+
 @asynccontextmanager
-async def model_server(until: Callable[[], None] = lambda: None) -> AsyncIterator[ModelServer]:
+async def model_server() -> AsyncIterator[ModelServer]:
     """Such a server, on a port of its own."""
     made = ModelServer()
     served = uvicorn.Server(uvicorn.Config(app_of(made), port=0, log_level="error", lifespan="off"))
@@ -128,6 +166,5 @@ async def model_server(until: Callable[[], None] = lambda: None) -> AsyncIterato
     try:
         yield made
     finally:
-        until()
         served.should_exit = True
         await task

@@ -21,17 +21,6 @@ async def server() -> AsyncIterator[ModelServer]:
         yield made
 
 
-def named(turns: Sequence[Turn]) -> list[Turn]:
-    """The same turns, with the tools named as Claude has them."""
-    return [
-        Turn(
-            tuple((each, f"mcp__t__{name}" if name.islower() else name, args) for each, name, args in one.calls),
-            one.text,
-        )
-        for one in turns
-    ]
-
-
 def options_for(server: ModelServer, world: World, folder: Path) -> ClaudeAgentOptions:
     made = []
     for function in world.tools:
@@ -79,7 +68,7 @@ class Claude:
         self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> Session:
         self.server.heard = world.heard
-        self.server.turns = named(turns)
+        self.server.turns = list(turns)
         if nested:
             inner = {
                 "description": "inner",
@@ -87,7 +76,7 @@ class Claude:
                 "subagent_type": "general-purpose",
                 "run_in_background": False,
             }
-            self.server.inner = named(turns)
+            self.server.inner = list(turns)
             self.server.turns = [turn(("o-1", "Task", inner)), Turn(text="all done")]
         return Session(attach(gate, options_for(self.server, world, self.folder), wait=wait))
 
@@ -126,7 +115,7 @@ async def test_of_several_that_wait_one_is_deferred_and_the_others_are_found_whe
 
 async def test_options_with_our_hooks_wait_in_place(house: House, server: ModelServer, tmp_path: Path) -> None:
     gate = await house.gate()
-    server.turns, server.heard = named([turn(MAIL), Turn(text="all done")]), house.world.heard
+    server.turns, server.heard = [turn(MAIL), Turn(text="all done")], house.world.heard
     options = hooked(gate, options_for(server, house.world, tmp_path))
 
     async def work() -> list[Any]:

@@ -12,9 +12,10 @@ from assent.assemble import desk
 from assent.core.request import State
 from assent.ports import Filter
 from assent.settings import load
+from tests.adapters.model_server import models_of_pages
 from tests.test_docs import BLOCK, ROOT, Reviewer
 
-PAGES = ("langgraph", "langchain")
+PAGES = ("langgraph", "langchain", "claude-agent")
 
 
 def applied(code: str, diff: str) -> str:
@@ -32,10 +33,11 @@ def applied(code: str, diff: str) -> str:
 
 
 def run(code: str, folder: Path, home: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env={**os.environ, "ASSENT_HOME": str(home)},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    with models_of_pages(home) as models:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, env={**os.environ, **models, "ASSENT_HOME": str(home)},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
