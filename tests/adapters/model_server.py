@@ -27,6 +27,8 @@ class ModelServer:
     heard: dict[str, str] = field(default_factory=dict)
     seen: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
+    prefix: str = "mcp__mail__"
+    """What Claude puts before the names of tools that are not its own."""
 
     def next(self, said: int, *, inside: bool = False) -> Turn:
         turns = self.inner if inside else self.turns
@@ -53,7 +55,7 @@ def app_of(server: ModelServer) -> FastAPI:
         inside = bool(server.inner) and "look inside" in json.dumps(asked["messages"][0]) and said < len(server.inner)
         turn = server.next(said, inside=inside) if has_tools else Turn(text="title")
         content: list[dict[str, Any]] = [
-            {"type": "tool_use", "id": each, "name": _full(name, asked), "input": args}
+            {"type": "tool_use", "id": each, "name": _full(name, asked, server.prefix), "input": args}
             for each, name, args in turn.calls
         ] or [{"type": "text", "text": turn.text}]
         reason = "tool_use" if turn.calls else "end_turn"
@@ -94,10 +96,10 @@ def app_of(server: ModelServer) -> FastAPI:
     return app
 
 
-def _full(name: str, asked: dict[str, Any]) -> str:
+def _full(name: str, asked: dict[str, Any], prefix: str) -> str:
     """The tool's name as whoever asks has it: Claude names the servers that tools are from."""
     known = [each["name"] for each in asked["tools"]]
-    return next((each for each in known if each == name or each.endswith(f"__{name}")), name)
+    return name if not name.islower() or name in known or "Bash" not in known else f"{prefix}{name}"
 
 
 def _text(content: Any) -> str:

@@ -18,6 +18,7 @@ from tests.adapters.model_server import ModelServer, model_server
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
     async with model_server() as made:
+        made.prefix = "mcp__t__"
         yield made
 
 

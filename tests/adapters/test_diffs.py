@@ -47,7 +47,7 @@ async def test_three_lines_bring_an_agent_under_assent(page: str, tmp_path: Path
     found = BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text())
     code = next(text for language, text in found if language == "python")
     diff = next(text for language, text in found if language == "diff")
-    assert 25 <= len([line for line in code.splitlines() if line.strip()]) <= 50
+    assert 20 <= len([line for line in code.splitlines() if line.strip()]) <= 50
     reviewer = Reviewer(tmp_path / "assent.db")
     reviewer.start()
     try:
