@@ -23,7 +23,7 @@ from assent.engine.agent_calls import AgentCalls
 from assent.engine.judgement import Context
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import unsealed
-from assent.engine.tool import tool
+from assent.engine.tool import Tool, tool
 from assent.errors import Conflict
 from assent.ports import Vault
 
@@ -86,10 +86,14 @@ class Errands(Protocol):
     """Where calls are proposed: a database here, or a server."""
 
     async def propose(self, errand: Errand, key: str) -> Told: ...
+    async def gate(self, errand: Errand) -> GateKind | None: ...
     async def decided(self, told: Told, seconds: float) -> Told: ...
     async def begin(self, told: Told, attempt: str) -> Told: ...
     async def renew(self, request_id: str, fence: int) -> None: ...
     async def report(self, request_id: str, fence: int, result: Json, error: str = "") -> None: ...
+
+
+_Said = tuple[Mapping[str, Json] | None, str, str, bool, Declaration]
 
 
 class LocalErrands:
@@ -97,19 +101,35 @@ class LocalErrands:
 
     def __init__(self, calls: AgentCalls, vault: Vault) -> None:
         self._calls, self._vault = calls, vault
+        self._made: dict[str, tuple[_Said, Tool]] = {}
 
     async def propose(self, errand: Errand, key: str) -> Told:
         """The call is judged and on record; proposed again with the same key, it is found."""
+        made, fired = self._described(errand)
+        context = Context(agent=self._calls.agent, key=key)
+        request = await self._calls.propose(made, errand.args, context, fired=fired)
+        return Told("", "", "allowed") if request is None else _told(request)
+
+    async def gate(self, errand: Errand) -> GateKind | None:
+        """The gate that such a call would have; nothing is proposed."""
+        made, fired = self._described(errand)
+        return self._calls.foreseen(made, errand.args, fired)
+
+    def _described(self, errand: Errand) -> tuple[Tool, tuple[Trigger, ...]]:
+        fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
+        said = (errand.schema, errand.action, errand.description, errand.trusted, errand.effect)
+        known = self._made.get(errand.name)
+        if known is not None and known[0][0] is errand.schema and known[0][1:] == said[1:]:
+            return known[1], fired
         made = tool(
             errand.action, description=errand.description, schema=errand.schema,
             schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
             declared=errand.effect if errand.trusted else None,
             claimed=NOTHING_DECLARED if errand.trusted else errand.effect,
         )  # fmt: skip
-        fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
-        context = Context(agent=self._calls.agent, key=key)
-        request = await self._calls.propose(made, errand.args, context, fired=fired)
-        return Told("", "", "allowed") if request is None else _told(request)
+        if errand.schema is not None:  # one that nobody has described may have any name
+            self._made[errand.name] = (said, made)
+        return made, fired
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
