@@ -41,8 +41,7 @@ def fail_to_delete(path: str) -> str:
 @server.tool()
 async def delete_slowly(path: str) -> str:
     """Deletes a file, and never comes back."""
-    with LEDGER.open("a") as ledger:
-        ledger.write(f"{path}\n")
+    delete_files([path])
     await asyncio.Event().wait()
     return ""
 

@@ -1,23 +1,12 @@
 """In front of a real MCP server, for the official client: what may run runs, what waits is held, what is denied is not."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from assent.assemble import desk
 from assent.core.advance import phrase
 from assent.core.request import State
-from assent.settings import load
 from tests.adapters.mcp_place import Place, text
-
-
-@pytest.fixture
-async def place(database: str, tmp_path: Path) -> AsyncIterator[Place]:
-    made = await desk(load({"database": database}))
-    yield Place(tmp_path, made, database)
-    await made.store.close()
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -1,7 +1,6 @@
 """In front of a real MCP server at an address: as in front of a process, and when the line or the session breaks."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -9,53 +8,41 @@ import pytest
 from mcp import Client
 
 from assent.adapters.mcp_proxy.servers import Server, at
-from assent.assemble import desk
 from assent.core.request import State
-from assent.settings import load
 from tests.adapters.mcp_place import Place, free_port, serving, text
-
-
-@pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    database = str(tmp_path / "assent.db")
-    made = await desk(load({"database": database}))
-    yield Place(tmp_path, made, database)
-    await made.store.close()
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("answers", ["stream", "json"])
-async def test_calls_run_and_are_held_as_in_front_of_a_process(place: Place, mode: str, answers: str) -> None:
-    async with serving(place, answers) as (url, _), place.inside(at(url, [], "files"), mode=mode) as client:
+async def test_calls_run_and_are_held_as_in_front_of_a_process(one: Place, mode: str, answers: str) -> None:
+    async with serving(one, answers) as (url, _), one.inside(at(url, [], "files"), mode=mode) as client:
         assert client.session.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
         assert "delete_files" in {tool.name for tool in (await client.list_tools()).tools}
         assert "/srv/a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
         assert "quiet" in str(await client.read_resource("notes://today"))
         call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/ä"]}))
-        (request,) = await place.waiting()
-        assert place.ledger == []
-        await place.approve(request)
+        (request,) = await one.waiting()
+        assert one.ledger == []
+        await one.approve(request)
         assert text(await call) == "deleted 1"
-        await place.becomes(request, State.DONE)
-    assert place.ledger == ["/ä"]
+        await one.becomes(request, State.DONE)
+    assert one.ledger == ["/ä"]
 
 
 async def test_the_command_passes_headers_on_and_never_shows_them(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    one: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOOR", "let-me-in")
     told = tmp_path / "stderr"
-    async with serving(place, "token") as (url, _):
-        for header in ("Authorization: Bearer ${DOOR}", "X-Nothing: 1"):
-            command = place.proxy("--url", url, "--header", header)
-            shell = ["sh", "-c", 'exec "$@" 2>>"$0"', str(told), *command]
-            try:
-                async with Client(place.stdio(shell), mode="legacy") as client:
-                    assert "/srv/a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
-                    assert "DOOR" in header
-            except Exception as problem:
-                assert "answered 401 (pass what it wants with --header" in _all(problem), problem
-                assert "DOOR" not in header
+    async with serving(one, "token") as (url, _):
+        shell = ["sh", "-c", 'exec "$@" 2>>"$0"', str(told), *one.proxy("--url", url)]
+        header = ["--header", "Authorization: Bearer ${DOOR}"]
+        async with Client(one.stdio([*shell, *header]), mode="legacy") as client:
+            assert "/srv/a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
+        with pytest.raises(Exception) as problem:
+            async with Client(one.stdio(shell), mode="legacy"):
+                pass
+        assert "answered 401 (pass what it wants with --header" in _all(problem.value)
     assert "let-me-in" not in told.read_text()
 
 
@@ -64,75 +51,75 @@ def _all(problem: BaseException) -> str:
     return f"{problem}" + "".join(_all(each) for each in inner)
 
 
-async def test_what_the_server_says_by_itself_arrives(place: Place) -> None:
+async def test_what_the_server_says_by_itself_arrives(one: Place) -> None:
     heard: list[str] = []
 
     async def hear(message: Any) -> None:
         heard.append(type(message).__name__)
 
     async with (
-        serving(place) as (url, _),
-        place.inside(at(url, [], "files"), mode="legacy", message_handler=hear) as client,
+        serving(one) as (url, _),
+        one.inside(at(url, [], "files"), mode="legacy", message_handler=hear) as client,
     ):
         async with asyncio.timeout(20):
             while "ToolListChangedNotification" not in heard:
                 assert text(await client.call_tool("list_news", {})) == "nothing"
 
 
-async def test_a_server_that_has_forgotten_the_session_is_greeted_anew_and_no_call_is_repeated(place: Place) -> None:
+async def test_a_server_that_has_forgotten_the_session_is_greeted_anew_and_no_call_is_repeated(one: Place) -> None:
     port = free_port()
-    async with serving(place, port=port) as (url, process), place.link(at(url, [], "files")) as wire:
+    async with serving(one, port=port) as (url, process), one.link(at(url, [], "files")) as wire:
         await wire.hello()
         await wire.call(1, "list_files", folder="/srv")
         assert "a.txt" in str(await wire.answer(1))
         await wire.call(2, "delete_files", paths=["/a"])
-        (request,) = await place.waiting()
+        (request,) = await one.waiting()
         process.kill()
         await process.wait()
-        async with serving(place, port=port):
-            await place.approve(request)
+        async with serving(one, port=port):
+            await one.approve(request)
             said = str(await wire.answer(2))
             assert "had ended its session, so this did not run. There is a new one" in said
-            assert (await place.becomes(request, State.FAILED)).error
+            assert (await one.becomes(request, State.FAILED)).error
             await wire.say(id=3, method="tools/list")
             assert "delete_files" in str(await wire.answer(3))
             await wire.call(4, "list_files", folder="/srv")
             assert "a.txt" in str(await wire.answer(4))
-    assert place.ledger == []
+    assert one.ledger == []
 
 
-async def test_a_server_that_is_not_there_is_told_to_the_model(place: Place) -> None:
-    async with serving(place) as (url, process), place.link(at(url, [], "files")) as wire:
+async def test_a_server_that_is_not_there_is_told_to_the_model(one: Place) -> None:
+    async with serving(one) as (url, process), one.link(at(url, [], "files")) as wire:
         await wire.hello()
         await wire.call(1, "list_files", folder="/srv")
         await wire.answer(1)
         await wire.call(2, "delete_files", paths=["/a"])
-        (request,) = await place.waiting()
+        (request,) = await one.waiting()
         process.kill()
         await process.wait()
-        await place.approve(request)
+        await one.approve(request)
         result = (await wire.answer(2))["result"]
         assert result["isError"]
         assert "could not be reached" in str(result)
         assert "so this did not run" in str(result)
-        await place.becomes(request, State.FAILED)
+        await one.becomes(request, State.FAILED)
 
 
-async def test_a_server_that_dies_in_the_middle_leaves_an_outcome_that_nobody_knows(place: Place) -> None:
-    async with serving(place) as (url, process), place.link(at(url, [], "files")) as wire:
+async def test_a_server_that_dies_in_the_middle_leaves_an_outcome_that_nobody_knows(one: Place) -> None:
+    async with serving(one) as (url, process), one.link(at(url, [], "files")) as wire:
         await wire.hello()
         await wire.call(1, "delete_slowly", path="/a")
-        (request,) = await place.waiting()
-        await place.approve(request)
+        (request,) = await one.waiting()
+        await one.approve(request)
         async with asyncio.timeout(20):
-            while place.ledger != ["/a"]:
+            while one.ledger != ["/a"]:
                 await asyncio.sleep(0.02)
         process.kill()
         result = (await wire.answer(1))["result"]
         assert result["isError"]
         assert "Whether this was carried out is not known" in str(result)
         assert request.code in str(result)
-        await place.becomes(request, State.RUNNING)  # until its lease is over: then unknown
+        await one.becomes(request, State.RUNNING)  # until its lease is over: then unknown
 
 
 def test_an_address_or_header_that_cannot_be_used_is_told_without_what_is_secret_in_it() -> None:

@@ -1,0 +1,167 @@
+"""What a client hears of a held call, for however long, and whatever it answers."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import mcp_types
+import pytest
+from mcp import Client
+
+from assent.adapters.mcp_proxy import held
+from assent.adapters.mcp_proxy.held import Held, Manner
+from assent.adapters.mcp_proxy.servers import Server
+from assent.core.request import State
+from tests.adapters.mcp_place import Place, Wire, text
+
+CARDS = "https://assent.example"
+
+
+def server(one: Place) -> Server:
+    return Server("files", tuple(one.command()))
+
+
+def manner(how: Held, patience: float | None = None, cards: str = CARDS) -> Manner:
+    return Manner("files", patience=patience, held=how, cards=cards)
+
+
+@pytest.mark.parametrize("answer", ["accept", "decline", "cancel"])
+async def test_a_client_that_can_is_shown_the_card_and_its_answer_decides_nothing(one: Place, answer: str) -> None:
+    async with one.link(server(one), manner(Held.ELICIT)) as wire:
+        await wire.hello(elicitation={"url": {}})
+        await wire.call(1, "delete_files", paths=["/a"])
+        (request,) = await one.waiting()
+        asked = await wire.until(lambda each: each.get("method") == "elicitation/create")
+        assert asked["params"]["mode"] == "url"
+        assert asked["params"]["url"] == f"{CARDS}/r/{request.code}"
+        await wire.say(id=asked["id"], result={"action": answer})
+        await wire.say(id=2, method="ping")
+        await wire.answer(2)
+        assert (await one.becomes(request, State.PENDING)).votes == ()
+        assert one.ledger == []
+        await one.approve(request)
+        assert "deleted 1" in str(await wire.answer(1))
+        done = await wire.until(lambda each: each.get("method") == "notifications/elicitation/complete")
+        assert done["params"]["elicitationId"] == asked["params"]["elicitationId"]
+
+
+@pytest.mark.parametrize(("can", "cards"), [({}, CARDS), ({"form": {}}, CARDS), ({"url": {}}, "")])
+async def test_a_client_that_cannot_is_asked_nothing_and_waits(one: Place, can: Any, cards: str) -> None:
+    async with one.link(server(one), manner(Held.ELICIT, cards=cards)) as wire:
+        await wire.hello(elicitation=can)
+        await wire.call(1, "delete_files", paths=["/a"])
+        (request,) = await one.waiting()
+        await one.approve(request)
+        assert "deleted 1" in str(await wire.answer(1))
+        assert not [each for each in wire.heard if "elicitation" in each.get("method", "")]
+
+
+async def test_a_client_that_makes_calls_again_itself_is_told_what_is_missing(one: Place) -> None:
+    opened: list[str] = []
+
+    async def shown(_: Any, params: mcp_types.ElicitRequestURLParams) -> mcp_types.ElicitResult:
+        opened.append(params.url)
+        (request,) = await one.waiting()
+        assert request.code in params.url
+        assert one.ledger == []
+        task.append(asyncio.create_task(one.approve(request)))
+        return mcp_types.ElicitResult(action="accept")
+
+    task: list[asyncio.Task[None]] = []
+    async with one.inside(server(one), manner(Held.INPUT), elicitation_callback=shown) as client:
+        assert text(await client.call_tool("delete_files", {"paths": ["/a"]})) == "deleted 1"
+        await task[0]
+    assert len(opened) == 1
+    assert one.ledger == ["/a"]
+
+
+async def test_told_what_is_missing_it_may_ask_as_often_as_it_likes_and_the_state_decides_nothing(one: Place) -> None:
+    async with one.inside(server(one), manner(Held.INPUT, 0)) as client:
+
+        async def ask(state: str | None) -> Any:
+            return await client.session.call_tool(
+                "delete_files", {"paths": ["/a"]}, request_state=state, allow_input_required=True
+            )
+
+        first = await ask(None)
+        (request,) = await one.waiting()
+        assert first.result_type == "input_required"
+        for state in (first.request_state, "assent:approved", f"assent:{request.id}"):
+            assert (await ask(state)).result_type == "input_required"
+        assert len(await one.waiting()) == 1
+        assert one.ledger == []
+        await one.approve(request)
+        assert text(await ask(first.request_state)) == "deleted 1"
+    assert one.ledger == ["/a"]
+
+
+async def test_a_call_that_is_held_for_ten_minutes_completes(one: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, ahead, real = asyncio.get_running_loop(), 0.0, asyncio.get_running_loop().time
+    monkeypatch.setattr(loop, "time", lambda: real() + ahead)
+    async with one.link(server(one)) as wire:
+        await wire.hello()
+        params = {"name": "delete_files", "arguments": {"paths": ["/a"]}, "_meta": {"progressToken": "p"}}
+        await wire.say(id=1, method="tools/call", params=params)
+        (request,) = await one.waiting()
+
+        def progress() -> list[Any]:
+            return [each["params"]["progress"] for each in wire.heard if "progress" in each.get("method", "")]
+
+        while ahead < 600:
+            heard = len(progress())
+            ahead += held.PROGRESS_SECONDS
+            await _until(wire, lambda heard=heard: len(progress()) > heard)
+        assert len(progress()) >= 600 / held.PROGRESS_SECONDS
+        assert progress() == sorted(set(progress()))
+        await one.approve(request)
+        assert "deleted 1" in str(await wire.answer(1))
+    assert one.ledger == ["/a"]
+
+
+async def _until(wire: Wire, holds: Any) -> None:
+    while not holds():
+        wire.news.clear()
+        await wire.news.wait()
+
+
+async def test_the_proxy_is_killed_while_it_holds_and_the_next_one_finds_the_request(place: Place) -> None:
+    pids: list[int] = []
+    command = place.proxy("--name", "files", "--", *place.command())
+    told = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(place.folder / "pid"), *command]
+    with pytest.raises(Exception) as ended:  # noqa: PT012  the client's own end is what breaks
+        async with Client(place.stdio(told)) as client:
+            call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+            (request,) = await place.waiting()
+            pids.append(int((place.folder / "pid").read_text()))
+            os.kill(pids[0], signal.SIGKILL)
+            await call
+    assert ended.value
+    await place.becomes(request, State.PENDING)
+    assert place.ledger == []
+    async with place.client() as client:
+        call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+        await place.approve(request)
+        assert text(await call) == "deleted 1"
+        await place.becomes(request, State.DONE)
+        again = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+        (other,) = await place.waiting()  # what was approved has been used up
+        assert other.id != request.id
+        await place.desk.inbox.deny(place.desk.person(), other.id, "once is enough")
+        assert "once is enough" in text(await again)
+    assert place.ledger == ["/a"]
+
+
+async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place) -> None:
+    async with one.link(server(one)) as wire:
+        await wire.hello()
+        await wire.call(1, "delete_files", paths=["/a"])
+        (request,) = await one.waiting()
+    await one.approve(request)
+    assert one.ledger == []
+    async with one.link(server(one)) as wire:
+        await wire.hello()
+        await wire.call(1, "delete_files", paths=["/a"])
+        assert "deleted 1" in str(await wire.answer(1))
+    await one.becomes(request, State.DONE)
+    assert one.ledger == ["/a"]
