@@ -5,20 +5,23 @@ import os
 import signal
 import stat
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from assent import __version__
 from assent.adapters.mcp_proxy.held import Held, Manner
 from assent.adapters.mcp_proxy.link import Link, linked
-from assent.adapters.mcp_proxy.servers import Server, at
+from assent.adapters.mcp_proxy.servers import Server, at, listed
+from assent.adapters.mcp_proxy.several import Several
 from assent.adapters.mcp_proxy.upstream import relayed
 from assent.adapters.mcp_proxy.wire import LONGEST, ToClient
 from assent.assemble import errands_for, keys_for
 from assent.cli.session import settings_of
-from assent.engine.errands import Notebook
+from assent.engine.errands import Errands, Notebook
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -36,6 +39,10 @@ def mcp(
     header: Annotated[
         list[str] | None,
         typer.Option(help="For --url: 'Name: value', where ${NAME} is a variable of the environment. Repeatable."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help='A file that lists several servers, {"mcpServers": {NAME: …}}: tools are NAME__TOOL.'),
     ] = None,
     name: Annotated[str, typer.Option(help="What the server is called on cards; else after its command.")] = "",
     agent: Annotated[str, typer.Option(help="Whose calls these are, in the policy and on cards.")] = AGENT,
@@ -63,32 +70,59 @@ def mcp(
     Example: assent mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
     """
     settings = settings_of(ctx)
-    if bool(command) == bool(url):
-        raise typer.BadParameter("name one: -- COMMAND... or --url")
+    if [bool(command), bool(url), config is not None].count(True) != 1:
+        raise typer.BadParameter("name one: -- COMMAND..., --url or --config")
     if header and not url:
         raise typer.BadParameter("headers go with --url", param_hint="--header")
+    manner = Manner("", trusted, wait, held, settings.server)
+    if config is not None:
+        raise typer.Exit(asyncio.run(_serve_several(settings, listed(config, trusted=trusted), manner, agent)))
     if url:
         server = at(url, header or [], name, trusted=trusted)
     else:
         assert command  # noqa: S101  one of them is there
         server = Server(name or Path(command[0]).name, tuple(command), trusted=trusted)
-    manner = Manner(server.name, trusted, wait, held, settings.server)
     raise typer.Exit(asyncio.run(_serve(settings, server, manner, agent)))
 
 
 async def _serve(settings: Settings, server: Server, manner: Manner, agent: str) -> int:
-    async with AsyncExitStack() as stack:
-        errands = await stack.enter_async_context(errands_for(settings, agent))
-        notebook = Notebook(keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}\0{server.name}")
-        link = await linked(server, errands, notebook, manner, await _writer(sys.stdout))
-        return await _relayed(link)
+    async with errands_for(settings, agent) as errands:
+        made = _linking(settings, errands, manner, agent)
+        link = await made(server, await _writer(sys.stdout))
+        return await _relayed(link.proxy.from_client, link)
 
 
-async def _relayed(link: Link) -> int:
+async def _serve_several(settings: Settings, servers: list[Server], manner: Manner, agent: str) -> int:
+    async with errands_for(settings, agent) as errands:
+        made = _linking(settings, errands, manner, agent)
+        front = Several(await _writer(sys.stdout), __version__)
+        try:
+            for server in servers:
+                front.add(server.name, await made(server, front.ear(server.name)))
+        except BaseException:
+            await front.close()
+            raise
+        return await _relayed(front.from_client, front)
+
+
+def _linking(
+    settings: Settings, errands: Errands, manner: Manner, agent: str
+) -> Callable[[Server, ToClient], Awaitable[Link]]:
+    folder = keys_for(settings).directory / "mcp"
+
+    def made(server: Server, to_client: ToClient) -> Awaitable[Link]:
+        notebook = Notebook(folder, f"{settings.workspace}\0{agent}\0{server.name}")
+        own = replace(manner, server=server.name, trusted=server.trusted)
+        return linked(server, errands, notebook, own, to_client)
+
+    return made
+
+
+async def _relayed(take: ToClient, link: Link | Several) -> int:
     """Both sides were heard until one of them is gone; how the server ended."""
     client = await _reader(sys.stdin)
     ends = [
-        asyncio.create_task(relayed(client, link.proxy.from_client)),
+        asyncio.create_task(relayed(client, take)),
         asyncio.create_task(link.listen()),
     ]
     for number in (signal.SIGTERM, signal.SIGINT):

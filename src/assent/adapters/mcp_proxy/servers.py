@@ -11,10 +11,8 @@ from typing import Any
 from assent.adapters.mcp_proxy.streamable import shown
 from assent.errors import SettingsError
 
-JOINT = "__"
-"""Between the name of a server and that of its tool."""
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NAME = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
 _KEYS = {"command", "args", "env", "url", "headers", "type", "trusted"}
 
 
@@ -77,8 +75,8 @@ def listed(file: Path, *, trusted: bool = False) -> list[Server]:
 
 def _server(name: str, said: Any, trusted: bool) -> Server:
     where = f"the server {name!a}"
-    if not _NAME.fullmatch(name) or JOINT in name:
-        raise SettingsError(f"{where} needs another name: letters, digits, dots, dashes, and no {JOINT}")
+    if not _NAME.fullmatch(name) or len(name) > 40:
+        raise SettingsError(f"{where} needs another name: at most 40 letters, digits, dashes and single underscores")
     if not isinstance(said, dict) or (unknown := sorted(set(said) - _KEYS)):
         extra = f", not {unknown[0]!a}" if isinstance(said, dict) else ""
         raise SettingsError(f"{where} has {', '.join(sorted(_KEYS))}{extra}")
