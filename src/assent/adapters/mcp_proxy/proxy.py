@@ -148,8 +148,7 @@ class Proxy:
             raise InvalidArguments("a call has a name and, if any, arguments by name")
         assert isinstance(params, dict)  # noqa: S101  it had a name
         await self._knows_its_tools(message)
-        errand = self.tools.errand(name, args or {})
-        told = await self._allowed(message, errand)
+        errand, told = await self._allowed(message, name, args or {})
         if told is None:
             return
         number, changed = ident(message["id"]), False
@@ -171,27 +170,29 @@ class Proxy:
             async with asyncio.timeout(LEARN_SECONDS):
                 await self._learned.wait()
 
-    async def _allowed(self, message: Message, errand: Errand) -> Told | None:
-        """The call as it may be made; none where it was answered instead."""
+    async def _allowed(self, message: Message, name: str, args: Mapping[str, Any]) -> tuple[Errand, Told | None]:
+        """The call, and how it may be made; none where it was answered instead."""
         number = message["id"]
         while True:
-            fresh = f"{self.manner.server}:{secrets.token_hex(12)}"
-            told = await proposed(self._errands, errand, self._notebook, fresh)
+            errand, fresh = self.tools.errand(name, args), f"{self.manner.server}:{secrets.token_hex(12)}"
+            told = await proposed(self._errands, errand, self._notebook, fresh, steady=True)
             if told.waits:
                 told = await self._hearing.waited(told, message)
+            if errand.definition != self.tools.definition(name):
+                continue  # what somebody allowed, or policy did, is not what the tool is now
             if told.simply_runs:
-                return told
+                return errand, told
             if told.waits:
                 missing = self._hearing.input_required(told, message)
                 await (self._send({"id": number, "result": missing}) if missing else self._refused(number, waits(told)))
-                return None
+                return errand, None
             if not told.may_begin:
                 forget(self._notebook, errand)
                 await self._refused(number, f"{told.says}.")
-                return None
+                return errand, None
             began = await begun(self._errands, errand, self._notebook, told, secrets.token_hex(12))
             if began is not None:
-                return began
+                return errand, began
 
     async def _renewed(self, told: Told) -> None:
         while True:

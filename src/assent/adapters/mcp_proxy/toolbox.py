@@ -34,6 +34,10 @@ class Toolbox:
         """What the tool takes; empty where that is not known."""
         return part(self._tools.get(name, {}), "inputSchema")
 
+    def definition(self, name: str) -> str:
+        """A digest of how the tool is described now; empty where it is not."""
+        return self._digests.get(name, "")
+
     def errand(self, name: str, args: Mapping[str, Json]) -> Errand:
         """The call of a tool as it is judged."""
         tool = self._tools.get(name, {})
@@ -46,14 +50,17 @@ class Toolbox:
             description if isinstance(description, str) else "",
             schema if isinstance(schema, dict) else None,
             trusted=self.trusted, effect=_effect(tool.get("annotations"), self.trusted), alarm=alarm,
+            definition=self.definition(name),
         )  # fmt: skip
 
     def _alarm(self, name: str, tool: Mapping[str, Any]) -> str:
         """A tool that is described otherwise than when it was first called may be another one."""
         if not tool:
             return f"the server {self.server} lists no tool called {name}"
-        with self._notebook.opened() as noted:
-            known = noted.pins.setdefault(name, self._digests[name])
+        known = self._notebook.look().pins.get(name)
+        if known is None:
+            with self._notebook.opened() as noted:
+                known = noted.pins.setdefault(name, self._digests[name])
         return "" if known == self._digests[name] else _CHANGED
 
     def pin(self, name: str) -> None:
@@ -77,8 +84,7 @@ class Toolbox:
     async def _gate(self, errands: Errands, tool: Mapping[str, Any]) -> GateKind | None:
         """The gate of a call without arguments; those can only be judged when they are there."""
         name = tool["name"]
-        with self._notebook.opened() as noted:
-            known = noted.pins.get(name)
+        known = self._notebook.look().pins.get(name)
         alarm = _CHANGED if known is not None and known != _digest(tool) else ""
         try:
             return await errands.gate(self._described(tool, name, {}, alarm))
