@@ -238,6 +238,10 @@ async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: 
     With `steady`, also one that nobody could note down any more, because whoever proposed it was killed.
     """
     noted = notebook.look()
+    if steady and not noted.turn:
+        with notebook.opened() as begins:
+            begins.turn = begins.turn or token_hex(8)
+        noted = notebook.look()
     known = noted.asked.get(errand.digest, "") or (f"{errand.digest}:{noted.turn}" if steady else "")
     key = known or fresh
     told = await errands.propose(errand, key)
