@@ -3,8 +3,10 @@
 import asyncio
 import os
 import signal
+import sys
 from typing import Any
 
+import httpx
 import mcp_types
 import pytest
 from mcp import Client
@@ -12,7 +14,14 @@ from mcp import Client
 from assent.adapters.mcp_proxy import held
 from assent.adapters.mcp_proxy.held import Held, Manner
 from assent.adapters.mcp_proxy.servers import Server
+from assent.adapters.mcp_proxy.wire import CAPABILITIES, VERSION
+from assent.assemble import keys_for
+from assent.core.authority import Principal
 from assent.core.request import State
+from assent.engine.errands import Notebook
+from assent.engine.identity import Identities
+from assent.server.serving import Address, standing
+from assent.settings import load
 from tests.adapters.mcp_place import Place, Wire, text
 
 CARDS = "https://assent.example"
@@ -46,6 +55,29 @@ async def test_a_client_that_can_is_shown_the_card_and_its_answer_decides_nothin
         assert done["params"]["elicitationId"] == asked["params"]["elicitationId"]
 
 
+ECHO = """
+import json, sys
+
+for line in sys.stdin:
+    said = json.loads(line)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}, "tools": []}
+    answer = {"id": said.get("id"), "result": result} if "method" in said else {"method": "heard", "params": said}
+    if "id" in said:
+        print(json.dumps({"jsonrpc": "2.0", **answer}), flush=True)
+"""
+
+
+async def test_what_a_client_answers_to_us_does_not_reach_the_server(one: Place) -> None:
+    async with one.link(Server("echo", (sys.executable, "-c", ECHO)), manner(Held.ELICIT)) as wire:
+        await wire.hello(elicitation={"url": {}})
+        await wire.call(1, "delete_files", paths=["/a"])
+        asked = await wire.until(lambda each: each.get("method") == "elicitation/create")
+        await wire.say(id=asked["id"], result={"action": "accept"})
+        await wire.say(id=7, result={"roots": []})  # what the server asked itself does
+        heard = await wire.until(lambda each: each.get("method") == "heard")
+        assert heard["params"]["id"] == 7
+
+
 @pytest.mark.parametrize(("can", "cards"), [({}, CARDS), ({"form": {}}, CARDS), ({"url": {}}, "")])
 async def test_a_client_that_cannot_is_asked_nothing_and_waits(one: Place, can: Any, cards: str) -> None:
     async with one.link(server(one), manner(Held.ELICIT, cards=cards)) as wire:
@@ -69,11 +101,27 @@ async def test_a_client_that_makes_calls_again_itself_is_told_what_is_missing(on
         return mcp_types.ElicitResult(action="accept")
 
     task: list[asyncio.Task[None]] = []
-    async with one.inside(server(one), manner(Held.INPUT), elicitation_callback=shown) as client:
+    more: dict[str, Any] = {"elicitation_callback": shown, "input_required_max_rounds": 1}
+    async with one.inside(server(one), manner(Held.INPUT), **more) as client:
         assert text(await client.call_tool("delete_files", {"paths": ["/a"]})) == "deleted 1"
         await task[0]
     assert len(opened) == 1
     assert one.ledger == ["/a"]
+
+
+async def test_the_call_that_it_makes_again_waits(one: Place) -> None:
+    async with one.link(Server("echo", (sys.executable, "-c", ECHO)), manner(Held.INPUT)) as wire:
+        meta = {VERSION: "2026-07-28", CAPABILITIES: {}, "progressToken": "p"}
+        params = {"name": "delete_files", "arguments": {"paths": ["/a"]}, "_meta": meta}
+        await wire.say(id=1, method="tools/call", params=params)
+        first = (await wire.answer(1))["result"]
+        assert first["resultType"] == "input_required"
+        assert "inputRequests" not in first  # it did not say that it can show a card
+        await wire.say(id=2, method="tools/call", params={**params, "requestState": first["requestState"]})
+        await wire.until(lambda each: each.get("method") == "notifications/progress")
+        (request,) = await one.waiting()
+        await one.approve(request)
+        assert (await wire.answer(2))["result"]["protocolVersion"]  # whatever is asked, it says the same
 
 
 async def test_told_what_is_missing_it_may_ask_as_often_as_it_likes_and_the_state_decides_nothing(one: Place) -> None:
@@ -152,11 +200,15 @@ async def test_the_proxy_is_killed_while_it_holds_and_the_next_one_finds_the_req
     assert place.ledger == ["/a"]
 
 
-async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place) -> None:
+@pytest.mark.parametrize("noted", [True, False])
+async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place, noted: bool) -> None:
     async with one.link(server(one)) as wire:
         await wire.hello()
         await wire.call(1, "delete_files", paths=["/a"])
         (request,) = await one.waiting()
+    if not noted:  # as when it was killed before it could note down what it had asked
+        with Notebook(keys_for(load()).directory / "mcp", "default\0mcp\0files").opened() as book:
+            assert book.asked.pop(next(iter(book.asked)))
     await one.approve(request)
     assert one.ledger == []
     async with one.link(server(one)) as wire:
@@ -164,4 +216,34 @@ async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place)
         await wire.call(1, "delete_files", paths=["/a"])
         assert "deleted 1" in str(await wire.answer(1))
     await one.becomes(request, State.DONE)
+    assert one.ledger == ["/a"]
+
+
+async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_there_counts(one: Place) -> None:
+    settings, opened = load({"database": one.database}), []
+
+    async def shown(_: Any, params: mcp_types.ElicitRequestURLParams) -> mcp_types.ElicitResult:
+        opened.append(params.url)
+        return mcp_types.ElicitResult(action="accept")
+
+    async with standing(settings, Address(port=0)) as place:
+        _, token = await Identities(one.desk.store, "default").give_token(Principal("root"), "mcp")
+        words = ["--server", place.url, "mcp", "--name", "files", "--held", "elicit", "--", *one.command()]
+        where = one.stdio([sys.executable, "-m", "assent", *words], ASSENT_TOKEN=token)
+        async with Client(where, mode="legacy", elicitation_callback=shown) as client:
+            # An agent's token does not ask what policy would say, so nothing is told of gates.
+            assert "assent/gate" not in str((await client.list_tools()).tools)
+            assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
+            call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+            (request,) = await one.waiting()
+            async with asyncio.timeout(20):
+                while not opened:
+                    await asyncio.sleep(0.02)
+            assert opened == [f"{place.url}/r/{request.code}"]
+            async with httpx.AsyncClient() as browser:  # nobody is logged in: it leads to the door
+                assert (await browser.get(opened[0])).status_code in (200, 303)
+            assert one.ledger == []
+            await one.approve(request)
+            assert text(await call) == "deleted 1"
+        await one.becomes(request, State.DONE)
     assert one.ledger == ["/a"]
