@@ -10,6 +10,7 @@ from typer.main import get_command
 
 from assent.adapters.mcp_proxy.held import Held
 from assent.adapters.mcp_proxy.servers import listed
+from assent.cli import mcp
 from assent.cli.app import app
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "mcp.md").read_text()
@@ -21,10 +22,7 @@ def blocks(language: str) -> list[str]:
 
 def read(words: list[str]) -> dict[str, object]:
     """What the command line makes of these words; nothing is started."""
-    whole, at = get_command(app), words.index("mcp")
-    context = whole.make_context("assent", words[:at], resilient_parsing=True)
-    command = whole.get_command(context, "mcp")  # type: ignore[attr-defined]
-    return dict(command.make_context("mcp", words[at + 1 :]).params)
+    return dict(get_command(mcp.app).make_context("mcp", words[words.index("mcp") + 1 :]).params)
 
 
 def test_the_commands_are_read_as_the_page_says() -> None:
