@@ -1,6 +1,8 @@
 """In front of a real MCP server at an address: as in front of a process, and when the line or the session breaks."""
 
 import asyncio
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,60 @@ async def test_a_server_that_dies_in_the_middle_leaves_an_outcome_that_nobody_kn
         assert "Whether this was carried out is not known" in str(result)
         assert request.code in str(result)
         await one.becomes(request, State.RUNNING)  # until its lease is over: then unknown
+
+
+class Breaking:
+    """A server that breaks off in the middle of its answer, and may go on with it when it is asked to."""
+
+    def __init__(self, goes_on: bool) -> None:
+        self.goes_on, self.calls = goes_on, 0
+        self.server: asyncio.Server | None = None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(re.findall(r"content-length: (\d+)", head)[0]) if "content-length" in head else 0
+        said = json.loads(await reader.readexactly(length)) if length else {}
+        tool = {"name": "delete", "inputSchema": {"type": "object"}}
+        results = {
+            "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}},
+            "tools/list": {"tools": [tool]},
+        }
+        kind, body = "application/json", ""
+        if (method := said.get("method")) in results:
+            body = json.dumps({"jsonrpc": "2.0", "id": said["id"], "result": results[method]})
+        elif method == "tools/call":
+            self.calls += 1
+            self.number = said["id"]
+            kind, body = "text/event-stream", "id: 7\nretry: 1\ndata:\n\ndata: {half"
+            if not self.goes_on and self.server is not None:
+                self.server.close()
+        elif "last-event-id: 7" in head:
+            result = {"content": [{"type": "text", "text": "went on"}]}
+            answer = json.dumps({"jsonrpc": "2.0", "id": self.number, "result": result}, indent=1)
+            lines = "".join(f"data: {line}\r\n" for line in answer.splitlines())
+            kind, body = "text/event-stream", f"event: message\r\n{lines}\r\n"
+        status = "200 OK" if body else "405 No" if head.startswith("get") else "202 Accepted"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_an_answer_that_breaks_off_is_asked_for_again_and_else_nobody_knows(one: Place, goes_on: bool) -> None:
+    far = Breaking(goes_on)
+    far.server = await asyncio.start_server(far.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{far.server.sockets[0].getsockname()[1]}/mcp"
+    async with one.link(at(url, [], "files")) as wire:
+        await wire.hello()
+        await wire.call(1, "delete", path="/a")
+        (request,) = await one.waiting()
+        await one.approve(request)
+        said = str(await wire.answer(1))
+        assert ("went on" in said) is goes_on
+        assert ("is not known" in said) is not goes_on
+        await one.becomes(request, State.DONE if goes_on else State.RUNNING)
+    assert far.calls == 1
+    far.server.close()
 
 
 def test_an_address_or_header_that_cannot_be_used_is_told_without_what_is_secret_in_it() -> None:

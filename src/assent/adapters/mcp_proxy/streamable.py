@@ -102,13 +102,14 @@ class HttpServer:
             ) as answer:
                 is_sent = True
                 await self._answered(message, answer, again=again)
-        except _UNSENT as problem:
-            await told.lost(message, f"{self._away(problem)}, {_DID_NOT_RUN}", sent=False)
         except (httpx.HTTPError, httpx.StreamError, TooLong, _Broken) as problem:
-            await told.lost(message, f"{self._away(problem)}. {_NOBODY_KNOWS}", sent=True)
+            # Once the server has begun to answer, nothing that breaks later says that it did not act.
+            is_sent = is_sent or not isinstance(problem, _UNSENT)
+            says = f". {_NOBODY_KNOWS}" if is_sent else f", {_DID_NOT_RUN}"
+            await told.lost(message, f"{self._away(problem)}{says}", sent=is_sent)
         except Exception:
             log.exception("a request to the MCP server failed")
-            await told.lost(message, f"{self._shown} could not be asked. {_NOBODY_KNOWS}", sent=is_sent)
+            await told.lost(message, f"{self._shown} could not be asked. {_NOBODY_KNOWS}", sent=True)
 
     async def _answered(self, message: Message, answer: httpx.Response, *, again: bool) -> None:
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -255,11 +256,9 @@ class HttpServer:
 
     async def _noted(self, message: Message) -> None:
         try:
-            await self._client.post(
-                self._url, content=written(message), headers=self._headers(message),
-                timeout=httpx.Timeout(_NOTE_SECONDS),
-            )  # fmt: skip
-        except httpx.HTTPError as problem:
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await self._client.post(self._url, content=written(message), headers=self._headers(message))
+        except (httpx.HTTPError, TimeoutError) as problem:
             log.warning("a notification was not delivered: %s", self._away(problem))
 
     async def _hung_up(self, message: Message) -> bool:
