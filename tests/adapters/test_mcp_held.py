@@ -247,3 +247,39 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
             assert text(await call) == "deleted 1"
         await one.becomes(request, State.DONE)
     assert one.ledger == ["/a"]
+
+
+CURIOUS = """
+import json, sys
+
+for line in sys.stdin:
+    said = json.loads(line)
+    params = said.get("params", {})
+    if said["method"] == "tools/list":
+        result = {"tools": [{"name": "delete", "inputSchema": {"type": "object"}}]}
+    elif "inputResponses" not in params:
+        result = {"resultType": "input_required", "requestState": "s1", "inputRequests": {"sure": {}}}
+    else:
+        result = {"resultType": "complete", "content": [{"type": "text", "text": str(params["inputResponses"])}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": said["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_server_that_wants_to_know_more_goes_on_with_the_call_that_was_allowed_once(one: Place) -> None:
+    async with one.link(Server("curious", (sys.executable, "-c", CURIOUS))) as wire:
+        params = {"name": "delete", "arguments": {"path": "/a"}, "_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}}
+        await wire.say(id=1, method="tools/call", params=params)
+        (request,) = await one.waiting()
+        await one.approve(request)
+        assert (await wire.answer(1))["result"]["requestState"] == "s1"
+        await one.becomes(request, State.RUNNING)
+        more = {**params, "requestState": "s1", "inputResponses": {"sure": {"action": "accept"}}}
+        other = {**more, "arguments": {"path": "/b"}}
+        await wire.say(id=2, method="tools/call", params=other)  # another call does not go on with it
+        (held_back,) = await one.waiting()
+        assert held_back.id != request.id
+        await wire.say(id=3, method="tools/call", params=more)
+        assert "accept" in str(await wire.answer(3))
+        await one.becomes(request, State.DONE)
+        await wire.say(id=4, method="tools/call", params=more)  # nor does it go on twice
+        assert len(await one.waiting(2)) == 2

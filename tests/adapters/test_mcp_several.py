@@ -12,10 +12,10 @@ import pytest
 from mcp import Client
 
 from assent.adapters.mcp_proxy.held import Manner
+from assent.adapters.mcp_proxy.link import linking
 from assent.adapters.mcp_proxy.servers import listed
 from assent.adapters.mcp_proxy.several import Several
 from assent.assemble import errands_for
-from assent.cli.mcp import _linking
 from assent.core.request import State
 from assent.errors import SettingsError
 from assent.settings import load
@@ -68,7 +68,7 @@ async def several(one: Place, file: Path) -> AsyncIterator[Wire]:
     """The proxy in this process, spoken to in messages."""
     settings, wire = load({"database": one.database}), Wire()
     async with errands_for(settings, "mcp") as errands:
-        front, made = Several(wire.hear, "1"), _linking(settings, errands, Manner(""), "mcp")
+        front, made = Several(wire.hear, "1"), linking(errands, one.folder / "books", "mcp", Manner(""))
         for server in listed(file):
             front.add(server.name, await made(server, front.ear(server.name)))
         wire.link = Front(front)  # type: ignore[assignment]

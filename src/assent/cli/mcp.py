@@ -5,8 +5,6 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +12,13 @@ import typer
 
 from assent import __version__
 from assent.adapters.mcp_proxy.held import Held, Manner
-from assent.adapters.mcp_proxy.link import Link, linked
+from assent.adapters.mcp_proxy.link import Link, linking
 from assent.adapters.mcp_proxy.servers import Server, at, listed
 from assent.adapters.mcp_proxy.several import Several
 from assent.adapters.mcp_proxy.upstream import relayed
 from assent.adapters.mcp_proxy.wire import LONGEST, ToClient
 from assent.assemble import errands_for, keys_for
 from assent.cli.session import settings_of
-from assent.engine.errands import Errands, Notebook
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -87,14 +84,14 @@ def mcp(
 
 async def _serve(settings: Settings, server: Server, manner: Manner, agent: str) -> int:
     async with errands_for(settings, agent) as errands:
-        made = _linking(settings, errands, manner, agent)
+        made = linking(errands, keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}", manner)
         link = await made(server, await _writer(sys.stdout))
         return await _relayed(link.proxy.from_client, link)
 
 
 async def _serve_several(settings: Settings, servers: list[Server], manner: Manner, agent: str) -> int:
     async with errands_for(settings, agent) as errands:
-        made = _linking(settings, errands, manner, agent)
+        made = linking(errands, keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}", manner)
         front = Several(await _writer(sys.stdout), __version__)
         try:
             for server in servers:
@@ -103,19 +100,6 @@ async def _serve_several(settings: Settings, servers: list[Server], manner: Mann
             await front.close()
             raise
         return await _relayed(front.from_client, front)
-
-
-def _linking(
-    settings: Settings, errands: Errands, manner: Manner, agent: str
-) -> Callable[[Server, ToClient], Awaitable[Link]]:
-    folder = keys_for(settings).directory / "mcp"
-
-    def made(server: Server, to_client: ToClient) -> Awaitable[Link]:
-        notebook = Notebook(folder, f"{settings.workspace}\0{agent}\0{server.name}")
-        own = replace(manner, server=server.name, trusted=server.trusted)
-        return linked(server, errands, notebook, own, to_client)
-
-    return made
 
 
 async def _relayed(take: ToClient, link: Link | Several) -> int:

@@ -1,7 +1,8 @@
 """One server with what stands in front of it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from assent.adapters.mcp_proxy.held import Manner
@@ -48,3 +49,15 @@ async def linked(server: Server, errands: Errands, notebook: Notebook, manner: M
         upstream = await ProcessServer.started(server.command, server.env)
     proxy = Proxy(errands, notebook, manner, to_client, upstream.send)
     return Link(proxy, upstream)
+
+
+def linking(
+    errands: Errands, folder: Path, whose: str, manner: Manner
+) -> Callable[[Server, ToClient], Awaitable[Link]]:
+    """Makes links that hold calls alike, each with a notebook of its server in this folder."""
+
+    def made(server: Server, to_client: ToClient) -> Awaitable[Link]:
+        own = replace(manner, server=server.name, trusted=server.trusted)
+        return linked(server, errands, Notebook(folder, f"{whose}\0{server.name}"), own, to_client)
+
+    return made

@@ -9,7 +9,7 @@ import logging
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assent.adapters.mcp_proxy.held import Hearing, Manner, without_ours
@@ -56,6 +56,8 @@ class _Under:
     told: Told
     changed: bool
     renewing: asyncio.Task[None]
+    call: str = ""
+    """The same for the same tool and arguments."""
 
 
 class Proxy:
@@ -70,6 +72,8 @@ class Proxy:
         self._listing: set[str] = set()
         self._held: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[str, _Under] = {}
+        self._asked_back: dict[str, _Under] = {}
+        """Calls whose server wants to know more first, by what the client is to say when it goes on."""
         self._learned = asyncio.Event()
         self._ours: set[str] = set()
         self._meta: dict[str, Any] = {}
@@ -148,19 +152,27 @@ class Proxy:
             raise InvalidArguments("a call has a name and, if any, arguments by name")
         assert isinstance(params, dict)  # noqa: S101  it had a name
         await self._knows_its_tools(message)
+        errand = self.tools.errand(name, args or {})
+        if (goes_on := self._asked_back.pop(_round(errand.digest, params), None)) is not None:
+            return await self._goes_on(message, params, goes_on)
         errand, told = await self._allowed(message, name, args or {})
         if told is None:
-            return
-        number, changed = ident(message["id"]), False
+            return None
+        changed = not told.simply_runs and told.args is not None and canonical(told.args) != canonical(errand.args)
         if not told.simply_runs:
-            changed = told.args is not None and canonical(told.args) != canonical(errand.args)
-            self._under_way[number] = _Under(told, changed, self._keep(asyncio.create_task(self._renewed(told))))
-        said = without_ours(params)
-        if changed:
-            said["arguments"] = dict(told.args or {})
+            self._begin(message, _Under(told, changed, self._renewing(told), errand.digest))
         if errand.alarm:
             self.tools.pin(name)
-        await self._relay({**message, "params": said})
+        return await self._relay(_as_allowed(message, params, told, changed))
+
+    def _begin(self, message: Message, under: _Under) -> None:
+        self._under_way[ident(message["id"])] = under
+
+    async def _goes_on(self, message: Message, params: Mapping[str, Any], under: _Under) -> None:
+        """The client answers what the server wanted to know: that is still the call that was allowed, once."""
+        await self._errands.renew(under.told.id, under.told.fence)
+        self._begin(message, replace(under, renewing=self._renewing(under.told)))
+        await self._relay(_as_allowed(message, params, under.told, under.changed))
 
     async def _knows_its_tools(self, message: Message) -> None:
         """The server was asked for its tools; as the client speaks to it, where every message says how that is."""
@@ -193,6 +205,9 @@ class Proxy:
             began = await begun(self._errands, errand, self._notebook, told, secrets.token_hex(12))
             if began is not None:
                 return errand, began
+
+    def _renewing(self, told: Told) -> asyncio.Task[None]:
+        return self._keep(asyncio.create_task(self._renewed(told)))
 
     async def _renewed(self, told: Told) -> None:
         while True:
@@ -241,6 +256,9 @@ class Proxy:
         if (under := self._under_way.pop(number, None)) is None:
             return await self._to_client(line)
         under.renewing.cancel()
+        if part(message, "result").get("resultType") == "input_required":
+            self._asked_back[_round(under.call, part(message, "result"))] = under
+            return await self._to_client(line)
         await self._reported(under, message)
         if not under.changed:
             return await self._to_client(line)
@@ -311,3 +329,14 @@ class Proxy:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _round(call: str, said: Mapping[str, Any]) -> str:
+    """By what a call that goes on is known again: the same call, with the state that its server gave out."""
+    return f"{call}:{ident(said.get('requestState'))}"
+
+
+def _as_allowed(message: Message, params: Mapping[str, Any], told: Told, changed: bool) -> dict[str, Any]:
+    """The call as its server gets it."""
+    said = without_ours(params)
+    return {**message, "params": {**said, "arguments": dict(told.args or {})} if changed else said}
