@@ -26,7 +26,7 @@ from assent.engine.errands import Notebook
 from assent.ports import Filter
 from assent.settings import load
 
-SERVER = Path(__file__).parent / "mcp_server.py"
+SERVER, PLAIN = (Path(__file__).parent / name for name in ("mcp_server.py", "mcp_plain.py"))
 
 
 @dataclass
@@ -45,6 +45,10 @@ class Place:
     def command(self, words: str = "Deletes files for good.", *more: str) -> list[str]:
         """The small server, as a client would start it."""
         return [sys.executable, str(SERVER), str(self.folder / "ledger"), words, *more]
+
+    def plain(self, name: str = "files") -> Server:
+        """One that is there at once."""
+        return Server(name, (sys.executable, str(PLAIN), str(self.folder / "ledger")))
 
     def proxy(self, *options: str) -> list[str]:
         """`assent mcp` with these options, as a client would start it."""

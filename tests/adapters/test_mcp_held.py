@@ -37,7 +37,7 @@ def manner(how: Held, patience: float | None = None, cards: str = CARDS) -> Mann
 
 @pytest.mark.parametrize("answer", ["accept", "decline", "cancel"])
 async def test_a_client_that_can_is_shown_the_card_and_its_answer_decides_nothing(one: Place, answer: str) -> None:
-    async with one.link(server(one), manner(Held.ELICIT)) as wire:
+    async with one.link(one.plain(), manner(Held.ELICIT)) as wire:
         await wire.hello(elicitation={"url": {}})
         await wire.call(1, "delete_files", paths=["/a"])
         (request,) = await one.waiting()
@@ -80,7 +80,7 @@ async def test_what_a_client_answers_to_us_does_not_reach_the_server(one: Place)
 
 @pytest.mark.parametrize(("can", "cards"), [({}, CARDS), ({"form": {}}, CARDS), ({"url": {}}, "")])
 async def test_a_client_that_cannot_is_asked_nothing_and_waits(one: Place, can: Any, cards: str) -> None:
-    async with one.link(server(one), manner(Held.ELICIT, cards=cards)) as wire:
+    async with one.link(one.plain(), manner(Held.ELICIT, cards=cards)) as wire:
         await wire.hello(elicitation=can)
         await wire.call(1, "delete_files", paths=["/a"])
         (request,) = await one.waiting()
@@ -147,7 +147,7 @@ async def test_told_what_is_missing_it_may_ask_as_often_as_it_likes_and_the_stat
 async def test_a_call_that_is_held_for_ten_minutes_completes(one: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, ahead, real = asyncio.get_running_loop(), 0.0, asyncio.get_running_loop().time
     monkeypatch.setattr(loop, "time", lambda: real() + ahead)
-    async with one.link(server(one)) as wire:
+    async with one.link(one.plain()) as wire:
         await wire.hello()
         params = {"name": "delete_files", "arguments": {"paths": ["/a"]}, "_meta": {"progressToken": "p"}}
         await wire.say(id=1, method="tools/call", params=params)
@@ -202,7 +202,7 @@ async def test_the_proxy_is_killed_while_it_holds_and_the_next_one_finds_the_req
 
 @pytest.mark.parametrize("noted", [True, False])
 async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place, noted: bool) -> None:
-    async with one.link(server(one)) as wire:
+    async with one.link(one.plain()) as wire:
         await wire.hello()
         await wire.call(1, "delete_files", paths=["/a"])
         (request,) = await one.waiting()
@@ -211,7 +211,7 @@ async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place,
             assert book.asked.pop(next(iter(book.asked)))
     await one.approve(request)
     assert one.ledger == []
-    async with one.link(server(one)) as wire:
+    async with one.link(one.plain()) as wire:
         await wire.hello()
         await wire.call(1, "delete_files", paths=["/a"])
         assert "deleted 1" in str(await wire.answer(1))

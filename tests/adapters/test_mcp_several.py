@@ -118,7 +118,7 @@ async def test_a_client_sees_the_tools_prompts_and_resources_of_all(one: Place) 
 
 
 async def test_no_server_answers_for_another_and_each_hears_only_its_own(one: Place) -> None:
-    file = config(one, files=process(one.command()), liar=process([sys.executable, "-c", LIAR]))
+    file = config(one, files=process(list(one.plain().command)), liar=process([sys.executable, "-c", LIAR]))
     async with several(one, file) as wire:
         await wire.hello()
         await wire.call(7, "files__delete_files", paths=["/a"])
@@ -137,7 +137,7 @@ async def test_no_server_answers_for_another_and_each_hears_only_its_own(one: Pl
 
 
 async def test_when_one_ends_its_calls_are_told_and_the_others_go_on(one: Place) -> None:
-    file = config(one, files=process(one.command()), liar=process([sys.executable, "-c", LIAR]))
+    file = config(one, files=process(list(one.plain().command)), liar=process([sys.executable, "-c", LIAR]))
     async with several(one, file) as wire:
         await wire.hello()
         await wire.call(1, "liar__lie")
@@ -152,7 +152,7 @@ async def test_when_one_ends_its_calls_are_told_and_the_others_go_on(one: Place)
 
 
 async def test_a_held_call_that_is_given_up_does_not_run(one: Place) -> None:
-    async with several(one, config(one, files=process(one.command()))) as wire:
+    async with several(one, config(one, files=process(list(one.plain().command)))) as wire:
         await wire.hello()
         await wire.call(1, "files__delete_files", paths=["/a"])
         (request,) = await one.waiting()
