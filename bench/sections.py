@@ -1,4 +1,4 @@
-"""The four questions: what is measured, against whom, and what was promised."""
+"""The five questions: what is measured, against whom, and what was promised."""
 
 import statistics
 import time
@@ -207,6 +207,39 @@ def wakes(setting: Setting) -> Figure:
     return figure
 
 
+FASTMCP = {"fastmcp": "fastmcp proxy", "fastmcp shared": "fastmcp proxy, one session for all"}
+"""It opens a session with the server for each call by itself; with one for all it is faster."""
+
+
+def mcp(setting: Setting) -> Figure:
+    """What standing before an MCP server adds to a call that is allowed."""
+    figure = Figure("5. Time added to an MCP call that is allowed")
+    calls, ways = setting.times(1000), ("direct", "ours", *(FASTMCP if setting.peers is not None else {}))
+    with subjects(setting.peers, setting.directory) as those:
+        subject = those.ours("mcp_calls")
+        todo: dict[str, Measurement] = {way: _micro(subject, "one_by_one", way=way, calls=calls) for way in ways}
+        found = interleaved(setting.rounds, todo)
+        added = {way: _less(found[way], found["direct"]) for way in ways[1:]}
+        figure.add("through the proxy", MICRO, found["ours"], against="the server itself", theirs=found["direct"])
+        for way in ways[2:]:
+            figure.add("added by the proxy", MICRO, added["ours"], against=FASTMCP[way], theirs=added[way], at_most=0.5)
+        many = setting.times(10_000)
+        beside = interleaved(1, {way: _rate(subject, "beside", way=way, calls=many) for way in ways})
+        what = f"{many:,} calls, 20 at a time, none lost"
+        figure.add(what, RATE, beside["ours"], against="the server itself", theirs=beside["direct"])
+        for way in ways[2:]:
+            figure.add(what, RATE, beside["ours"], against=FASTMCP[way], theirs=beside[way])
+    figure.notes.append(
+        "The official client, standard input and output, a tool of a server that we vouch for; the database is SQLite. "
+        "Every answer is compared with its call."
+    )
+    return figure
+
+
+def _less(series: Series, floor: Series) -> Series:
+    return Series(tuple(mine - bare for mine, bare in zip(series.values, floor.values, strict=True)))
+
+
 def _bare(listener: Subject, speaker: Subject, place: str, number: int) -> float:
     def once() -> float:
         listener.ask("listen", place=place)
@@ -247,4 +280,5 @@ SECTIONS: dict[str, Callable[[Setting], Figure]] = {
     "cycles": cycles,
     "decisions": decisions,
     "wakes": wakes,
+    "mcp": mcp,
 }

@@ -22,7 +22,7 @@ def test_a_quick_run_answers_every_question(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     titles = [figure["title"] for figure in found["figures"]]
-    assert [title[:2] for title in titles] == ["1.", "2.", "3.", "4."]
+    assert [title[:2] for title in titles] == ["1.", "2.", "3.", "4.", "5."]
     assert all(title in done.stdout for title in titles)
     for figure in found["figures"]:
         assert figure["rows"]

@@ -1,40 +1,46 @@
-"""In front of an MCP server: the client starts this instead of the server, and nothing else changes."""
+"""In front of MCP servers: the client starts this instead of the server, and nothing else changes."""
 
 import asyncio
 import os
 import signal
 import stat
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from assent.adapters.mcp_proxy import Manner, Proxy, Send
+from assent import __version__
+from assent.adapters.mcp_proxy.held import Held, Manner
+from assent.adapters.mcp_proxy.link import Link, linking
+from assent.adapters.mcp_proxy.servers import Server, at, listed
+from assent.adapters.mcp_proxy.several import Several
+from assent.adapters.mcp_proxy.upstream import relayed
+from assent.adapters.mcp_proxy.wire import LONGEST, ToClient
 from assent.assemble import errands_for, keys_for
 from assent.cli.session import settings_of
-from assent.engine.errands import Notebook
-from assent.errors import SettingsError
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
 
 AGENT = "mcp"
-_LONGEST = 64 * 1024 * 1024
-"""Bytes of one message."""
-_LEAVE_SECONDS = 5.0
-"""How long a server whose client has left may take to end what is under way."""
 
 
 @app.command()
 def mcp(
     ctx: typer.Context,
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The server, as the client would start it.")
-    ],
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The server, as the client would start it.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="A server elsewhere, by streamable HTTP, instead of a command.")] = "",
+    header: Annotated[
+        list[str] | None,
+        typer.Option(help="For --url: 'Name: value', where ${NAME} is a variable of the environment. Repeatable."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help='A file that lists several servers, {"mcpServers": {NAME: …}}: tools are NAME__TOOL.'),
+    ] = None,
     name: Annotated[str, typer.Option(help="What the server is called on cards; else after its command.")] = "",
     agent: Annotated[str, typer.Option(help="Whose calls these are, in the policy and on cards.")] = AGENT,
     trusted: Annotated[bool, typer.Option("--trusted", help="Vouch for what the server says of its tools.")] = False,
@@ -45,6 +51,13 @@ def mcp(
             "Else as long as the client waits.", min=0, show_default=False,
         ),
     ] = None,
+    held: Annotated[
+        Held,
+        typer.Option(
+            help="What a client hears of a held call: it waits; it gets a ticket at once; it is also shown the card "
+            "(elicit), or told to ask again (input), where it can.",
+        ),
+    ] = Held.WAIT,
 ) -> None:  # fmt: skip
     """Stand in front of an MCP server: its tools run when they may.
 
@@ -54,61 +67,64 @@ def mcp(
     Example: assent mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
     """
     settings = settings_of(ctx)
-    manner = Manner(name or Path(command[0]).name, trusted, wait)
-    raise typer.Exit(asyncio.run(_serve(settings, manner, agent, command)))
+    if [bool(command), bool(url), config is not None].count(True) != 1:
+        raise typer.BadParameter("name one: -- COMMAND..., --url or --config")
+    if header and not url:
+        raise typer.BadParameter("headers go with --url", param_hint="--header")
+    manner = Manner("", trusted, wait, held, settings.server)
+    if config is not None:
+        raise typer.Exit(asyncio.run(_serve_several(settings, listed(config, trusted=trusted), manner, agent)))
+    if url:
+        server = at(url, header or [], name, trusted=trusted)
+    else:
+        assert command  # noqa: S101  one of them is there
+        server = Server(name or Path(command[0]).name, tuple(command), trusted=trusted)
+    raise typer.Exit(asyncio.run(_serve(settings, server, manner, agent)))
 
 
-async def _serve(settings: Settings, manner: Manner, agent: str, command: list[str]) -> int:
+async def _serve(settings: Settings, server: Server, manner: Manner, agent: str) -> int:
     async with errands_for(settings, agent) as errands:
+        made = linking(errands, keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}", manner)
+        link = await made(server, await _writer(sys.stdout))
+        return await _relayed(link.proxy.from_client, link)
+
+
+async def _serve_several(settings: Settings, servers: list[Server], manner: Manner, agent: str) -> int:
+    async with errands_for(settings, agent) as errands:
+        made = linking(errands, keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}", manner)
+        front = Several(await _writer(sys.stdout), __version__)
         try:
-            server = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=_LONGEST)
-        except OSError as problem:
-            raise SettingsError(f"the MCP server could not be started: {problem}") from None
-        assert server.stdin is not None  # noqa: S101  they were asked for
-        assert server.stdout is not None  # noqa: S101
-        notebook = Notebook(keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}\0{manner.server}")
-        proxy = Proxy(errands, notebook, manner, await _writer(sys.stdout), _sender(server.stdin))
-        client = await _reader(sys.stdin)
-        loop = asyncio.get_running_loop()
-        ends = [
-            asyncio.create_task(_relayed(client, proxy.from_client)),
-            asyncio.create_task(_relayed(server.stdout, proxy.from_server)),
-        ]
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ends[0].cancel)
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if not ends[1].done():
-                await _left(server, proxy, ends[1])
-        finally:
-            await proxy.close()
-            for end in ends:
-                end.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
-            with suppress(ProcessLookupError):
-                server.terminate()
-            code = await server.wait()
-    return max(code, 0)
+            for server in servers:
+                front.add(server.name, await made(server, front.ear(server.name)))
+        except BaseException:
+            await front.close()
+            raise
+        return await _relayed(front.from_client, front)
 
 
-async def _left(server: Process, proxy: Proxy, rest: asyncio.Task[None]) -> None:
-    """The client is gone: what is held does not run, and what is under way may end, so that it is on record."""
-    await proxy.close()
-    assert server.stdin is not None  # noqa: S101
-    server.stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LEAVE_SECONDS):
-            await asyncio.shield(rest)
-
-
-async def _relayed(reader: asyncio.StreamReader, take: Callable[[bytes], Awaitable[None]]) -> None:
-    while line := await reader.readline():
-        if line.strip():
-            await take(line if line.endswith(b"\n") else line + b"\n")
+async def _relayed(take: ToClient, link: Link | Several) -> int:
+    """Both sides were heard until one of them is gone; how the server ended."""
+    client = await _reader(sys.stdin)
+    ends = [
+        asyncio.create_task(relayed(client, take)),
+        asyncio.create_task(link.listen()),
+    ]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ends[0].cancel)
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not ends[1].done():
+            await link.leave()
+    finally:
+        code = await link.close()
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+    return code
 
 
 async def _reader(stream: Any) -> asyncio.StreamReader:
-    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=_LONGEST)
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _copy(stream, "rb"))
     return reader
 
@@ -118,7 +134,7 @@ def _copy(stream: Any, mode: str) -> Any:
     return os.fdopen(os.dup(stream.fileno()), mode, buffering=0)
 
 
-async def _writer(stream: Any) -> Send:
+async def _writer(stream: Any) -> ToClient:
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
 
         async def write(line: bytes) -> None:
@@ -131,7 +147,7 @@ async def _writer(stream: Any) -> Send:
     return _sender(asyncio.StreamWriter(transport, protocol, None, loop))
 
 
-def _sender(writer: asyncio.StreamWriter) -> Send:
+def _sender(writer: asyncio.StreamWriter) -> ToClient:
     async def send(line: bytes) -> None:
         writer.write(line)
         await writer.drain()

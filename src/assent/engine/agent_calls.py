@@ -21,7 +21,7 @@ from assent.core.request import STOPS, Kind, Request, State
 from assent.core.run import RunState
 from assent.core.run_life import Progress
 from assent.core.switch import Setting
-from assent.core.verdict import Trigger
+from assent.core.verdict import GateKind, Trigger
 from assent.engine.calls import Calls
 from assent.engine.execution import LEASE, Execution
 from assent.engine.guard import in_run
@@ -161,6 +161,10 @@ class AgentCalls:
             return None
         request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False))
         return self._own(request)
+
+    def foreseen(self, made: Tool, args: Mapping[str, Json], fired: tuple[Trigger, ...] = ()) -> GateKind:
+        """The gate that policy would have for the call. Nothing is proposed, and nobody hears of it."""
+        return self._calls.prepare(made, args, Context(agent=self.agent), {}, fired).verdict.gate
 
     async def ask(
         self, text: str, context: Context, *, choices: tuple[str, ...] = (), schema: Mapping[str, Json] | None = None,

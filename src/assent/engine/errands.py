@@ -8,11 +8,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fcntl import LOCK_EX, flock
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Protocol
 
 from assent.core.action import NOTHING_DECLARED, Declaration, Json
@@ -23,7 +24,7 @@ from assent.engine.agent_calls import AgentCalls
 from assent.engine.judgement import Context
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import unsealed
-from assent.engine.tool import tool
+from assent.engine.tool import Tool, tool
 from assent.errors import Conflict
 from assent.ports import Vault
 
@@ -48,11 +49,14 @@ class Errand:
     """What it would do; where nobody vouches for that, it can only raise the risk."""
     alarm: str = ""
     """Why a person has to look whatever the policy says."""
+    definition: str = ""
+    """A digest of how it is described by others; described otherwise, it is another call."""
 
     @property
     def digest(self) -> str:
         """The same for the same call."""
-        return sha256(canonical({"name": self.name, "args": self.args}).encode()).hexdigest()
+        said = {"name": self.name, "args": self.args, **({"definition": self.definition} if self.definition else {})}
+        return sha256(canonical(said).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,14 @@ class Errands(Protocol):
     """Where calls are proposed: a database here, or a server."""
 
     async def propose(self, errand: Errand, key: str) -> Told: ...
+    async def gate(self, errand: Errand) -> GateKind | None: ...
     async def decided(self, told: Told, seconds: float) -> Told: ...
     async def begin(self, told: Told, attempt: str) -> Told: ...
     async def renew(self, request_id: str, fence: int) -> None: ...
     async def report(self, request_id: str, fence: int, result: Json, error: str = "") -> None: ...
+
+
+_Said = tuple[Mapping[str, Json] | None, str, str, bool, Declaration]
 
 
 class LocalErrands:
@@ -97,19 +105,35 @@ class LocalErrands:
 
     def __init__(self, calls: AgentCalls, vault: Vault) -> None:
         self._calls, self._vault = calls, vault
+        self._made: dict[str, tuple[_Said, Tool]] = {}
 
     async def propose(self, errand: Errand, key: str) -> Told:
         """The call is judged and on record; proposed again with the same key, it is found."""
+        made, fired = self._described(errand)
+        context = Context(agent=self._calls.agent, key=key)
+        request = await self._calls.propose(made, errand.args, context, fired=fired)
+        return Told("", "", "allowed") if request is None else _told(request)
+
+    async def gate(self, errand: Errand) -> GateKind | None:
+        """The gate that such a call would have; nothing is proposed."""
+        made, fired = self._described(errand)
+        return self._calls.foreseen(made, errand.args, fired)
+
+    def _described(self, errand: Errand) -> tuple[Tool, tuple[Trigger, ...]]:
+        fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
+        said = (errand.schema, errand.action, errand.description, errand.trusted, errand.effect)
+        known = self._made.get(errand.name)
+        if known is not None and known[0][0] is errand.schema and known[0][1:] == said[1:]:
+            return known[1], fired
         made = tool(
             errand.action, description=errand.description, schema=errand.schema,
             schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
             declared=errand.effect if errand.trusted else None,
             claimed=NOTHING_DECLARED if errand.trusted else errand.effect,
         )  # fmt: skip
-        fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
-        context = Context(agent=self._calls.agent, key=key)
-        request = await self._calls.propose(made, errand.args, context, fired=fired)
-        return Told("", "", "allowed") if request is None else _told(request)
+        if errand.schema is not None:  # one that nobody has described may have any name
+            self._made[errand.name] = (said, made)
+        return made, fired
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
@@ -149,6 +173,8 @@ class Noted:
     """What is to be reported, by the other program's name for the call: the request and its fence."""
     pins: dict[str, str] = field(default_factory=dict)
     """How the tools were described when they were last let through."""
+    turn: str = ""
+    """Another one each time an approval was used: until then the same call has the same key."""
 
 
 class Notebook:
@@ -157,6 +183,22 @@ class Notebook:
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = folder / f"{sha256(name.encode()).hexdigest()[:32]}.json"
+        self._seen: tuple[tuple[int, ...], Noted] | None = None
+
+    def look(self) -> Noted:
+        """What is in it, to be read and not changed; the file is read again once it is another one."""
+        try:
+            mark = self._mark()
+        except FileNotFoundError:
+            return Noted()
+        if self._seen is None or self._seen[0] != mark:
+            with self.opened() as noted:
+                self._seen = (self._mark(), noted)
+        return self._seen[1]
+
+    def _mark(self) -> tuple[int, ...]:
+        found = self._file.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     @contextmanager
     def opened(self) -> Iterator[Noted]:
@@ -168,6 +210,7 @@ class Notebook:
             before = _written(noted)
             yield noted
             if (after := _written(noted)) != before:
+                self._seen = None
                 file.seek(0)
                 file.truncate()
                 file.write(after)
@@ -180,26 +223,34 @@ def _read(text: str) -> Noted:
         asked, pins = (
             {str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins")
         )
-        return Noted(asked, begun, pins)
+        return Noted(asked, begun, pins, str(known.get("turn", "")))
     except (ValueError, TypeError, AttributeError, LookupError):
         return Noted()  # a process died while it wrote; whatever was asked is then asked again
 
 
 def _written(noted: Noted) -> str:
-    return json.dumps(asdict(noted))
+    return json.dumps({"asked": noted.asked, "begun": noted.begun, "pins": noted.pins, "turn": noted.turn})
 
 
-async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str) -> Told:
-    """The request of this very call, or the one that the same call made before and nobody has used."""
-    with notebook.opened() as noted:
-        known = noted.asked.get(errand.digest, "")
-    told = await errands.propose(errand, known or fresh)
+async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str, *, steady: bool = False) -> Told:
+    """The request of this very call, or the one that the same call made before and nobody has used.
+
+    With `steady`, also one that nobody could note down any more, because whoever proposed it was killed.
+    """
+    noted = notebook.look()
+    if steady and not noted.turn:
+        with notebook.opened() as begins:
+            begins.turn = begins.turn or token_hex(8)
+        noted = notebook.look()
+    known = noted.asked.get(errand.digest, "") or (f"{errand.digest}:{noted.turn}" if steady else "")
     key = known or fresh
-    if known and known != fresh and told.state not in (*_OPEN, str(State.DENIED)):
+    told = await errands.propose(errand, key)
+    is_used = not told.simply_runs and told.state not in (*_OPEN, str(State.DENIED))
+    if known and known != fresh and is_used:
         told, key = await errands.propose(errand, fresh), fresh
-    if told.waits:
-        with notebook.opened() as noted:
-            noted.asked[errand.digest] = key
+    if told.waits and noted.asked.get(errand.digest) != key:
+        with notebook.opened() as written:
+            written.asked[errand.digest] = key
     return told
 
 
@@ -213,6 +264,7 @@ async def begun(errands: Errands, errand: Errand, notebook: Notebook, told: Told
     with notebook.opened() as noted:
         noted.asked.pop(errand.digest, None)
         noted.begun[call] = (began.id, began.fence)
+        noted.turn = token_hex(8)
     return began
 
 
@@ -220,6 +272,7 @@ def forget(notebook: Notebook, errand: Errand) -> None:
     """The same call, made again, asks anew."""
     with notebook.opened() as noted:
         noted.asked.pop(errand.digest, None)
+        noted.turn = token_hex(8)
 
 
 def waits(told: Told) -> str:

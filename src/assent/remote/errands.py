@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from assent.core.action import Json, Risk
+from assent.core.verdict import GateKind
 from assent.engine.errands import LEASE, Errand, Told
 from assent.remote.line import LONGEST_WAIT, Line
 
@@ -32,6 +33,10 @@ class FarErrands:
             said["why"], effect["risk"] = errand.alarm, Risk.DANGEROUS
         said["effect"] = {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()}
         return _told(await self._line.post("/proposals", said, once=key))
+
+    async def gate(self, errand: Errand) -> GateKind | None:
+        """Not known here: an agent's token does not ask what policy would say."""
+        return None
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""

@@ -1,0 +1,106 @@
+"""Which servers are meant: a command, an address, or a file that lists several, as clients have it."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assent.adapters.mcp_proxy.streamable import shown
+from assent.errors import SettingsError
+
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_NAME = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_KEYS = {"command", "args", "env", "url", "headers", "type", "trusted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server, and how it is reached. What it is given may be secret, so none of it is shown."""
+
+    name: str
+    command: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trusted: bool = False
+
+
+def at(url: str, headers: Sequence[str], name: str = "", *, trusted: bool = False) -> Server:
+    """The server at this address."""
+    shown(url)
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    return Server(name or host, url=url, headers=dict(_header(each) for each in headers), trusted=trusted)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise SettingsError("a header is 'Name: value'; the value may name a variable, as in 'Bearer ${TOKEN}'")
+    return name.strip(), _sendable(name.strip(), expanded(value.strip()))
+
+
+def _sendable(name: str, value: str) -> str:
+    if not name or not (name + value).isascii() or not (name + value).isprintable() or " " in name:
+        raise SettingsError(f"the header {name!a} cannot be sent; names and values are printable ASCII")
+    return value
+
+
+def expanded(text: str) -> str:
+    """The text with `${NAME}` and `${NAME:-otherwise}` from the environment; the error names the variable alone."""
+
+    def value(match: re.Match[str]) -> str:
+        name, otherwise = match.groups()
+        found = os.environ.get(name, otherwise)
+        if found is None:
+            raise SettingsError(f"the variable {name} is not set; set it where assent mcp is started")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def listed(file: Path, *, trusted: bool = False) -> list[Server]:
+    """The servers of a file: {"mcpServers": {NAME: {"command": …} or {"url": …}}}."""
+    try:
+        document = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError) as problem:
+        raise SettingsError(f"{file} cannot be read as JSON: {type(problem).__name__}") from None
+    servers = document.get("mcpServers") if isinstance(document, dict) else None
+    if not isinstance(servers, dict) or not servers:
+        raise SettingsError(f'{file} lists no servers; it is {{"mcpServers": {{NAME: {{"command": …}}}}}}')
+    return [_server(str(name), said, trusted) for name, said in servers.items()]
+
+
+def _server(name: str, said: Any, trusted: bool) -> Server:
+    where = f"the server {name!a}"
+    if not _NAME.fullmatch(name) or len(name) > 40:
+        raise SettingsError(f"{where} needs another name: at most 40 letters, digits, dashes and single underscores")
+    if not isinstance(said, dict) or (unknown := sorted(set(said) - _KEYS)):
+        extra = f", not {unknown[0]!a}" if isinstance(said, dict) else ""
+        raise SettingsError(f"{where} has {', '.join(sorted(_KEYS))}{extra}")
+    command, url, args = said.get("command"), said.get("url"), said.get("args", [])
+    if (isinstance(command, str) and bool(command)) == (isinstance(url, str) and bool(url)):
+        raise SettingsError(f"{where} has a command or a url, one of them")
+    if said.get("type") not in (None, "stdio", "http", "streamable-http", "streamableHttp"):
+        raise SettingsError(f"{where} is of a kind that is not known here; there are stdio and http")
+    if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        raise SettingsError(f"the args of {where} are a list of texts")
+    vouched = said.get("trusted", trusted)
+    if not isinstance(vouched, bool):
+        raise SettingsError(f"{where}: trusted is true or false")
+    env, headers = (_texts(where, each, said.get(each, {})) for each in ("env", "headers"))
+    if url:
+        address = expanded(url)
+        shown(address)
+        return Server(
+            name, url=address, headers={each: _sendable(each, text) for each, text in headers.items()}, trusted=vouched
+        )
+    return Server(name, tuple(expanded(each) for each in (str(command), *args)), env, trusted=vouched)
+
+
+def _texts(where: str, what: str, found: Any) -> dict[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise SettingsError(f"{where}: {what} are texts by name")
+    return {str(name): expanded(text) for name, text in found.items()}

@@ -1,0 +1,49 @@
+"""What a client is told of a server's tools: the gate of each, and nothing of what the server says is lost."""
+
+import asyncio
+
+from assent.adapters.mcp_proxy.servers import Server
+from assent.engine.policies import apply_policy
+from tests.adapters.mcp_place import Place, text
+
+RULES = """
+rules:
+  - {name: never, actions: [fail_to_delete], gate: forbid, because: it only fails}
+  - {name: read, actions: [list_files], gate: run}
+"""
+
+
+async def test_each_tool_is_listed_with_the_gate_that_it_has(one: Place) -> None:
+    await apply_policy(one.desk.store, "default", RULES, one.desk.person())
+    async with one.inside(Server("files", tuple(one.command()), trusted=True)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert {name: (tool.meta or {}).get("assent/gate") for name, tool in tools.items()} == {
+            "list_files": "run", "list_news": "run", "delete_files": "hard", "delete_slowly": "hard",
+            "fail_to_delete": "forbid",
+        }  # fmt: skip
+        assert tools["delete_files"].description == "Deletes files for good.\n\nAssent: a call waits for a person."
+        assert tools["list_files"].description == (
+            "Lists the files in a folder.\n\nAssent: a call runs at once, unless its arguments say otherwise."
+        )
+        assert tools["delete_files"].input_schema["required"] == ["paths"]
+        # Nobody was asked, and what was added is not held against the server.
+        assert not (await one.desk.inbox.page()).requests
+        call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+        (request,) = await one.waiting()
+        assert not any("has changed" in why for why in (await one.desk.inbox.brief(request.id)).why)
+        assert request.candidate.action.description == "Deletes files for good."
+        await one.approve(request)
+        assert text(await call) == "deleted 1"
+
+
+async def test_a_tool_whose_schema_changed_is_listed_as_held(one: Place) -> None:
+    await apply_policy(one.desk.store, "default", RULES, one.desk.person())
+    for words, gate in (("Deletes files for good.", "watch"), ("Does nothing.", "hard")):
+        rules = RULES.replace("actions: [list_files]", "actions: [delete_files]")
+        await apply_policy(one.desk.store, "default", rules, one.desk.person())
+        async with one.inside(Server("files", tuple(one.command(words)))) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert (tools["delete_files"].meta or {})["assent/gate"] == gate
+            if gate == "watch":
+                assert text(await client.call_tool("delete_files", {"paths": ["/a"]})) == "deleted 1"
+    assert one.ledger == ["/a"]
