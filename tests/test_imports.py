@@ -58,7 +58,7 @@ SEPARATE = {
         "words",
     },
     "channels": set[str](),
-    "adapters": {"tool_calls", "hosted", "langgraph", "claude_code"},
+    "adapters": {"tool_calls", "hosted", "wanted", "langgraph", "claude_code"},
 }
 
 # What would let the core read a clock, draw a number, wait, log or touch the world.

@@ -6,18 +6,18 @@ from typing import Any
 
 from assent.adapters.hosted import one_decided
 from assent.adapters.langgraph.gating import gated_graph
-from assent.adapters.langgraph.shapes import Said, Wanted, answer, meant, passed_on, request_in, wanted
+from assent.adapters.langgraph.shapes import answer, request_in, wanted
 from assent.adapters.langgraph.tools import HELD
 from assent.adapters.langgraph.version import version_of
-from assent.adapters.tool_calls import as_text
-from assent.core.action import Declaration, Fact, Json
+from assent.adapters.wanted import Asker
+from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request, State
 from assent.engine.gate import Gate
 from assent.engine.hosting import Resumption
 from assent.engine.runs import ActiveRun, current_run
 from assent.engine.threads import in_thread
-from assent.errors import Denied, GuardError, InvalidArguments, Parked
+from assent.errors import GuardError, InvalidArguments, Parked
 
 try:
     from langchain_core.messages import BaseMessage
@@ -26,8 +26,6 @@ try:
     from langgraph.types import Command, Interrupt, StateSnapshot
 except ModuleNotFoundError as problem:
     raise GuardError(f"graphs need LangGraph: `pip install assent[langgraph]` ({problem.name} is missing)") from None
-
-INSISTS = "the graph asks for a person before this call"
 
 
 def attach(
@@ -56,7 +54,7 @@ class AttachedGraph:
     ) -> None:
         self.graph, self.version = graph, version
         self._gate, self._wait, self._host = gate, wait, "" if wait else f"langgraph:{name}"
-        self._name = name
+        self._name, self._asker = name, Asker(gate)
         self._blocks: bool | None = None
         if self._host:
             gate.host(self._host, capacity=capacity)(self._go_on)
@@ -232,48 +230,9 @@ class AttachedGraph:
         if known := request_in(each.value):
             request = await self._gate.outcome(known)
             return [request], str(request.state)
-        asked = [
-            (each_wanted, await self._asked(each_wanted, f"{each.id}:{number}"))
-            for number, each_wanted in enumerate(wanted(each.value, each.response_schema))
-        ]
-        requests = [request for _, (request, _) in asked]
-        if any(request.state is State.PENDING for request in requests):
-            return requests, None
-        return requests, answer(each.value, tuple([await self._said(one, *made) for one, made in asked]))
-
-    async def _asked(self, one: Wanted, key: str) -> tuple[Request, Any]:
-        """What the graph asks for by itself is on record."""
-        gate = self._gate
-        if one.is_call:
-            proposal = await gate.propose(
-                one.name, one.args or {}, description=one.description, schema=_fixed(one), insists=INSISTS, key=key
-            )
-            assert proposal.request is not None  # noqa: S101  what is insisted on is on record
-            return proposal.request, proposal
-        found = [Fact(name, value, f"{name}: {as_text(value)[:500]}") for name, value in one.shown]
-        if how := passed_on(one):
-            found.append(Fact("answer", how, how))
-        request = await gate.question(
-            one.question, choices=one.choices, schema=one.schema, time=None, found=found, key=key
+        return await self._asker.decided(
+            wanted(each.value, each.response_schema), each.id, lambda said: answer(each.value, said)
         )
-        return request, None
-
-    async def _said(self, one: Wanted, request: Request, proposal: Any) -> Said:
-        """What a person decided; a call that is handed back to the graph is used up."""
-        try:
-            if proposal is None:
-                value = meant(one, await self._gate.heard(request))
-                return Said("respond", text=as_text(value), value=value)
-            args = request.candidate.args_text
-            if not proposal.is_done:
-                async with proposal.execution() as running:
-                    args, running.result = canonical(running.args), "handed to the graph, which goes on with it"
-        except Denied as denied:
-            if denied.stop:
-                raise
-            return Said("reject", text=str(denied))
-        changed = args != request.ask.candidate.args_text and request.word in ("modify", "choose")
-        return Said("edit", args=restore(args)) if changed else Said("approve")
 
     async def _looked_at(self, run: ActiveRun, state: StateSnapshot) -> None:
         """The graph stands at a breakpoint: a person lets it go on."""
@@ -388,11 +347,3 @@ def _as_json(value: Any) -> Json:
         return restore(canonical(value.model_dump(mode="json") if hasattr(value, "model_dump") else value))
     except InvalidArguments:
         return str(value)
-
-
-def _fixed(one: Wanted) -> dict[str, Json] | None:
-    """What the graph does not let a person change is held fast."""
-    if "edit" in one.decisions:
-        return None
-    fixed = {name: {"const": value} for name, value in (one.args or {}).items()}
-    return {"type": "object", "properties": fixed, "additionalProperties": False}

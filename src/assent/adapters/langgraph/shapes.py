@@ -6,10 +6,9 @@ Nothing here touches a graph or a gate.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from assent.core.action import Json
+from assent.adapters.wanted import Decided, Said, Wanted
 from assent.core.canonical import canonical, restore
 from assent.errors import InvalidArguments
 
@@ -20,39 +19,6 @@ _TEXTS = ("question", "message", "prompt", "query", "instruction", "task", "text
 _CHOICES = ("choices", "options", "allowed_responses", "allowed_values")
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 _LONGEST = 2_000
-
-Decided = Literal["approve", "edit", "reject", "respond"]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One thing that an interrupt asks for: a call that a person looks at, or a question."""
-
-    name: str = ""
-    args: Mapping[str, Json] | None = None
-    description: str = ""
-    decisions: frozenset[Decided] = frozenset({"approve", "edit", "reject", "respond"})
-    question: str = ""
-    choices: tuple[str, ...] = ()
-    schema: Mapping[str, Json] | None = None
-    shown: tuple[tuple[str, Json], ...] = ()
-    """What else the payload says, for the card."""
-    says_yes_or_no: bool = False
-    """The graph itself speaks of yes and no, so it expects the words."""
-
-    @property
-    def is_call(self) -> bool:
-        return not self.question
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a person decided about one of them."""
-
-    kind: Decided
-    args: Mapping[str, Json] | None = None
-    text: str = ""
-    value: Json = None
 
 
 def request_in(value: Any) -> str:
@@ -85,29 +51,6 @@ def answer(value: Any, said: tuple[Said, ...]) -> Any:
             several = value if isinstance(value, list) else [value]
             return [_human_answer(each, one) for each, one in zip(several, said, strict=True)]
     return False if said[0].kind == "reject" else said[0].value
-
-
-def meant(wanted: Wanted, typed: Json) -> Json:
-    """What a person typed, as the graph gets it: JSON as such, yes and no as such unless it asked for the words."""
-    if not isinstance(typed, str) or wanted.choices or wanted.schema is not None:
-        return typed
-    word = typed.strip().casefold()
-    if not wanted.says_yes_or_no and word in ("yes", "no"):
-        return word == "yes"
-    if word in ("true", "false"):
-        return word == "true"
-    try:
-        return restore(canonical(json.loads(typed)))
-    except (ValueError, RecursionError, InvalidArguments):
-        return typed
-
-
-def passed_on(wanted: Wanted) -> str:
-    """For the card: what becomes of an answer."""
-    if wanted.choices or wanted.schema is not None:
-        return ""
-    words = "as words" if wanted.says_yes_or_no else "as true and false"
-    return f"The program gets what is typed: JSON as such, yes and no {words}. A denial is passed on as false."
 
 
 def _action(action: Any, configs: list[Any]) -> Wanted:
