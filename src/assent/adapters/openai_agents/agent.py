@@ -1,9 +1,7 @@
 """An agent of the OpenAI Agents SDK as a run: begun, parked as its RunState, and gone on with in any process."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,7 @@ from agents import Agent, Runner, RunResult, RunResultStreaming, RunState, ToolA
 
 from assent.adapters.hosted import Hosted, one_decided
 from assent.adapters.openai_agents.graph import Graph
+from assent.adapters.openai_agents.state import closed, opened
 from assent.adapters.tool_calls import Standing, ToolCalls, kept, plain_args
 from assent.core.action import Declaration, Json
 from assent.core.canonical import restore
@@ -140,7 +139,7 @@ class Attached:
                     seat.result = result
                 return kept(result.final_output)
             waits = [_call_of(item) for item in result.interruptions]
-            state = {"state": _opened(_dumped(result.to_state())), "waiting": waits}
+            state = {"state": opened(result.to_state()), "waiting": waits}
             run.snapshot(state)
             found = [await self._gate.on_record(each) for each in waits]
             if all(found):  # what is not on record was asked for in no way that can be read, and is turned away
@@ -153,7 +152,7 @@ class Attached:
         input = state.get("input")
         if "state" in state:
             asked = {each: await self._as_asked(each) for each in state["waiting"]}
-            input = await RunState.from_json(self.agent, _closed(state["state"], asked))
+            input = await RunState.from_json(self.agent, closed(state["state"], asked))
             for item in input.get_interruptions():
                 if not Standing(await self._gate.on_record(_call_of(item))).is_held:
                     input.approve(item)  # so that it is called; what becomes of it is for the record to say
@@ -201,40 +200,6 @@ def _call_of(item: ToolApprovalItem) -> str:
             "which does not pass the gate; attach the MCP server to the agent itself"
         )
     return call
-
-
-def _dumped(state: RunState[Any, Any]) -> Any:
-    """The state as JSON, without the application's own context, which every process has from `attach`."""
-    made = state.to_json(context_serializer=lambda _: {})
-    made["context"].update(context=None, context_meta=None)
-    return made
-
-
-def _opened(value: Any) -> Any:
-    """The same with arguments by their names, so that secrets among them are known as such."""
-    if isinstance(value, list):
-        return [_opened(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    made = {name: _opened(each) for name, each in value.items()}
-    if isinstance(made.get("arguments"), str):
-        with suppress(ValueError):
-            read = json.loads(made["arguments"])
-            made["arguments"] = read if isinstance(read, dict) else made["arguments"]
-    return made
-
-
-def _closed(value: Any, asked: Mapping[str, Json]) -> Any:
-    """The state as the framework had it, with the arguments on record of what it waits for."""
-    if isinstance(value, list):
-        return [_closed(each, asked) for each in value]
-    if not isinstance(value, dict):
-        return value
-    made = {name: _closed(each, asked) for name, each in value.items() if name != "arguments"}
-    if "arguments" in value:
-        args = asked.get(str(value.get("call_id"))) or value["arguments"]
-        made["arguments"] = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-    return made
 
 
 def _first_line(input: str | Collection[Any]) -> str:
