@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -22,6 +23,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 import assent
 from assent.adapters.openai_agents import Attached, attach
 from assent.adapters.openai_agents.state import closed, opened
+from assent.assemble import desk
 from assent.core.authority import Principal
 from assent.core.canonical import canonical, restore
 from assent.core.change import Change
@@ -167,11 +169,36 @@ async def test_a_secret_argument_runs_as_it_was_given_and_is_nowhere_in_what_was
             await house.ended(RunState.PARKED)
             kept = await house.desk.store.snapshot("default", (await house.run()).id)
             assert (SECRET in kept, "correct horse" in kept) == (False, False)
+            assert set(re.findall(r'"fingerprint":"(\w+)"', kept)) == {"0" * 64}  # a short secret could be tried out
         await house.approve(request)
         await house.in_state(request.id, State.DONE)
     await house.ended()
     assert did == [("ann", "correct horse", SECRET)]
     assert (heard["c-sign"], heard["c-delete"]) == ("signed in as ann", "deleted /srv/a")
+
+
+async def test_words_that_are_a_secret_elsewhere_run_as_they_were_given(parking: House) -> None:
+    heard: dict[str, str] = {}
+    did: list[Any] = []
+    other = ("c-write", "write_file", {"path": "/srv/w", "text": "the correct horse is in the stable"})
+    agent = scripted("a", [turn(SIGN_IN, other)], heard, [signing(did), *tools_of(parking.world)])
+    await begun(parking, attach(await parking.gate(), agent))
+    found = await parking.waiting(2)
+    await parking.ended(RunState.PARKED)
+    for request in found:
+        await parking.approve(request)
+    await parking.ended()
+    assert (did, parking.world.did) == ([("ann", "correct horse", SECRET)], [f"write /srv/w {other[2]['text']}"])
+
+
+async def test_a_read_is_in_the_log_once(parking: House) -> None:
+    async with parking.at_work(turn(READ)):
+        pass
+    await parking.stack.aclose()
+    place = await desk(load({"database": parking.database}))
+    entries = [json.loads(each.text)["kind"] for each in await place.store.entries("default")]
+    await place.store.close()
+    assert entries.count("call.ran") == 1
 
 
 async def test_a_denied_call_with_a_secret_is_told_as_denied(parking: House) -> None:
@@ -226,13 +253,14 @@ async def test_a_reused_id_with_other_arguments_runs_nothing_else(house: House) 
 
 
 async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(house: House) -> None:
-    async with house.at_work(turn(MAIL, DELETE)):
+    async with house.at_work(turn(READ, MAIL, DELETE)):
         by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
         await house.approve(by_name["send_mail"])
         await house.in_state(by_name["send_mail"].id, State.DONE)
-        assert house.world.did == ["mail everyone@example.com sale"]
+        assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
         await house.deny(by_name["delete_file"], "no")
-    assert house.world.did == ["mail everyone@example.com sale"]
+    assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
+    assert house.world.heard["c-read"] == "contents of /srv/r"
     assert house.world.heard["c-mail"] == "sent to everyone@example.com"
 
 
@@ -406,7 +434,7 @@ async def test_the_context_comes_from_attach_and_is_not_kept(house: House) -> No
 
     tools = [*tools_of(house.world), function_tool(read_context)]
     agent = scripted("a", [turn(DELETE), turn(("c-1", "read_context", {}))], {}, tools)
-    mine = {"token": "of the warehouse"}
+    mine = {"place": "the warehouse"}
     attached = attach(await house.gate(), agent, wait=house.wait, context=mine)
     await begun(house, attached)
     (request,) = await house.waiting()
@@ -443,7 +471,7 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
         await house.modify(by_name["send_mail"], to="ann@example.com")
         await house.deny(by_name["delete_file"], "keep it")
         assert await work == "all done"
-        assert house.world.did == ["read /srv/r", "mail ann@example.com sale"]
+        assert sorted(house.world.did) == ["mail ann@example.com sale", "read /srv/r"]
         assert "keep it" in house.world.heard["c-delete"]
 
 
