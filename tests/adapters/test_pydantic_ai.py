@@ -214,6 +214,13 @@ async def test_a_reused_id_with_other_arguments_runs_nothing_and_the_model_is_to
     assert "did not run" in house.world.heard["c-1"]
 
 
+async def test_the_mark_of_a_secret_is_not_passed_on_in_its_place(house: House) -> None:
+    async with house.at_work(turn(("c-1", "read_file", {"path": "⟨secret 0123456789ab, 13 characters⟩"}))):
+        pass
+    assert house.world.did == []
+    assert "mark of a secret" in house.world.heard["c-1"]
+
+
 async def test_a_question_under_a_used_id_gets_no_old_answer(house: House) -> None:
     asks = [turn(("c-1", "ask_person", {"question": each})) for each in ("Which folder?", "Delete all of it?")]
     async with house.at_work(*asks):
