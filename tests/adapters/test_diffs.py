@@ -15,7 +15,7 @@ from assent.settings import load
 from tests.adapters.model_server import models_of_pages
 from tests.test_docs import BLOCK, ROOT, Reviewer
 
-PAGES = ("langgraph", "langchain", "claude-agent")
+PAGES = ("langgraph", "langchain", "claude-agent", "openai-agents", "pydantic-ai")
 
 
 def applied(code: str, diff: str) -> str:

@@ -46,7 +46,7 @@ class Script:
 
     async def say(self, messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         now = self.next(messages)
-        calls = [ToolCallPart(name, args, tool_call_id=call) for call, name, args in now.calls]
+        calls = [ToolCallPart(name, canonical(args), tool_call_id=call) for call, name, args in now.calls]
         return ModelResponse(parts=calls or [TextPart(now.text)])
 
     async def stream(self, messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[Any]:
@@ -120,9 +120,9 @@ class Tools:
     def __init__(self) -> None:
         self.did: list[Any] = []
 
-    async def sign_in(self, user: str, api_key: str) -> str:
+    async def sign_in(self, user: str, password: str) -> str:
         """Signs in."""
-        self.did.append((user, api_key))
+        self.did.append((user, password))
         return f"signed in as {user}"
 
     async def read_plan(self, ctx: RunContext[Any], day: date) -> dict[str, Any]:
@@ -154,8 +154,8 @@ def scripted(turns: Sequence[Turn], heard: dict[str, str], tools: Sequence[Any],
 
 async def test_a_secret_argument_runs_as_it_was_given_and_is_nowhere_in_what_was_kept(house: House) -> None:
     heard: dict[str, str] = {}
-    tools, secret = Tools(), "sk-live-4f9a8b7c6d5e4f3a2b1c"
-    agent = scripted([turn(("c-1", "sign_in", {"user": "ann", "api_key": secret}))], heard, [tools.sign_in])
+    tools, secret = Tools(), "correct horse"
+    agent = scripted([turn(("c-1", "sign_in", {"user": "ann", "password": secret}))], heard, [tools.sign_in])
     await begun(house, attach(await house.gate(), agent, name="a", wait=house.wait))
     (request,) = await house.waiting()
     if not house.wait:
@@ -170,9 +170,7 @@ async def test_a_secret_argument_runs_as_it_was_given_and_is_nowhere_in_what_was
 async def test_a_denied_call_with_a_secret_is_told_as_denied(parking: House) -> None:
     heard: dict[str, str] = {}
     tools = Tools()
-    agent = scripted(
-        [turn(("c-1", "sign_in", {"user": "ann", "api_key": "sk-live-4f9a8b7c6d5e4f3a2b1c"}))], heard, [tools.sign_in]
-    )
+    agent = scripted([turn(("c-1", "sign_in", {"user": "ann", "password": "correct horse"}))], heard, [tools.sign_in])
     await begun(parking, attach(await parking.gate(), agent, name="a"))
     (request,) = await parking.waiting()
     await parking.deny(request, "not with that key")
@@ -216,6 +214,13 @@ async def test_a_reused_id_with_other_arguments_runs_nothing_and_the_model_is_to
     assert "did not run" in house.world.heard["c-1"]
 
 
+async def test_the_mark_of_a_secret_is_not_passed_on_in_its_place(house: House) -> None:
+    async with house.at_work(turn(("c-1", "read_file", {"path": "⟨secret 0123456789ab, 13 characters⟩"}))):
+        pass
+    assert house.world.did == []
+    assert "mark of a secret" in house.world.heard["c-1"]
+
+
 async def test_a_question_under_a_used_id_gets_no_old_answer(house: House) -> None:
     asks = [turn(("c-1", "ask_person", {"question": each})) for each in ("Which folder?", "Delete all of it?")]
     async with house.at_work(*asks):
@@ -224,14 +229,15 @@ async def test_a_question_under_a_used_id_gets_no_old_answer(house: House) -> No
 
 
 async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(house: House) -> None:
-    async with house.at_work(turn(MAIL, DELETE)):
+    async with house.at_work(turn(READ, MAIL, DELETE)):
         found = await house.waiting(2)
         by_name = {request.candidate.action.name: request for request in found}
         await house.approve(by_name["send_mail"])
         await house.in_state(by_name["send_mail"].id, State.DONE)
-        assert house.world.did == ["mail everyone@example.com sale"]
+        assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
         await house.deny(by_name["delete_file"], "no")
-    assert house.world.did == ["mail everyone@example.com sale"]
+    assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
+    assert house.world.heard["c-read"] == "contents of /srv/r"
     assert house.world.heard["c-mail"] == "sent to everyone@example.com"
 
 
@@ -379,7 +385,7 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
         await house.modify(by_name["send_mail"], to="ann@example.com")
         await house.deny(by_name["delete_file"], "keep it")
         assert await work == "all done"
-        assert house.world.did == ["read /srv/r", "mail ann@example.com sale"]
+        assert sorted(house.world.did) == ["mail ann@example.com sale", "read /srv/r"]
         assert "keep it" in house.world.heard["c-delete"]
         with pytest.raises(GuardError, match="host"):
             attach(gate, scripted([], {}, []), name="parks")

@@ -15,7 +15,7 @@ from pydantic_ai.tools import RunContext, ToolApproved
 from pydantic_ai.usage import RunUsage
 
 from assent.adapters.hosted import Hosted, one_decided
-from assent.adapters.pydantic_ai.history import dumped, first_line, joined, prompt_as_json, prompt_of
+from assent.adapters.pydantic_ai.history import dumped, first_line, prompt_as_json, prompt_of
 from assent.adapters.pydantic_ai.tools import PLACE, Guarding, Place, Waits
 from assent.adapters.tool_calls import ToolCalls, kept
 from assent.core.action import Declaration, Json
@@ -177,7 +177,7 @@ class Attached:
         if waiting:
             # Each is called again, and finds out for itself how it stands.
             options["deferred_tool_results"] = DeferredToolResults(approvals={each: ToolApproved() for each in waiting})
-            messages = await self._as_asked(joined(messages), waiting)
+            messages = await self._as_asked(messages, waiting)
         options.setdefault("infer_name", False)
         result = await self.agent.run(prompt_of(state), message_history=messages or None, **options)
         left: dict[str, Any] = {

@@ -21,14 +21,6 @@ def dumped(messages: Sequence[Any]) -> list[Any]:
     return made
 
 
-def joined(messages: list[Any]) -> list[Any]:
-    """The same with all that was told since the model last spoke in one message, as the framework wants it."""
-    tail: list[Any] = []
-    while messages and isinstance(messages[-1], ModelRequest):
-        tail = [*messages.pop().parts, *tail]
-    return [*messages, ModelRequest(parts=tail)] if tail else messages
-
-
 def prompt_as_json(prompt: Any) -> Json:
     """A prompt, with pictures and all, as JSON."""
     if prompt is None or isinstance(prompt, str):

@@ -14,7 +14,17 @@ from pydantic_ai.tools import RunContext, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
-from assent.adapters.tool_calls import Given, Standing, StartsAgain, ToolCall, ToolCalls, as_text, for_model, plain_args
+from assent.adapters.tool_calls import (
+    Given,
+    Standing,
+    StartsAgain,
+    ToolCall,
+    ToolCalls,
+    as_text,
+    for_model,
+    kept,
+    plain_args,
+)
 from assent.core.action import Json
 from assent.core.canonical import canonical
 from assent.core.request import Request
@@ -96,7 +106,7 @@ class GuardedToolset(WrapperToolset[Any]):
                 standing = await self.calls.proposed(call)
                 if standing.is_held and _parks():
                     raise _deferred(standing.request)
-                return _native(await self.calls.given(call, self._maker(standing, ctx, tool, asks), standing))
+                return _native(await self.calls.given(call, self._maker(standing, ctx, tool, asks), standing, _kept))
             except StartsAgain:
                 if insists:
                     raise asks[0] from None
@@ -161,6 +171,10 @@ def _callable(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
         return tool
     said = {**(tool.tool_def.metadata or {}), INSISTS: "the tool requires approval"}
     return replace(tool, tool_def=replace(tool.tool_def, kind="function", metadata=said))
+
+
+def _kept(value: Any) -> Json:
+    return kept(value.return_value if isinstance(value, ToolReturn) else value)
 
 
 def _native(given: Given) -> Any:
