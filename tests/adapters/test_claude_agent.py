@@ -1,16 +1,20 @@
 """The Claude Agent SDK under Assent, with Claude's real runtime and a model that follows a script."""
 
 import inspect
+import os
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, tool
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, create_sdk_mcp_server, query, tool
 
 import assent
-from assent.adapters.claude_agent import AttachedClaude, ask_person, attach, hooked
+from assent.adapters.claude_agent import AttachedClaude, ask_person, attach, hooked, permissions
 from assent.adapters.tool_calls import ASK
+from assent.core.request import State
+from tests import forked
 from tests.adapters.contract import DELETE, MAIL, READ, Contract, House, Turn, World, house_of, turn
 from tests.adapters.model_server import ModelServer, model_server
 
@@ -149,3 +153,62 @@ async def test_claudes_own_tools_are_judged_too(house: House, server: ModelServe
     assert (await task)[-1].result == "all done"
     assert "leave it" in house.world.heard["c-1"]
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("word", ["modify", "deny"])
+async def test_what_claudes_own_rules_leave_open_is_asked(
+    house: House, server: ModelServer, tmp_path: Path, word: str
+) -> None:
+    gate = await house.gate()
+    server.turns, server.heard = [turn(MAIL), Turn(text="all done")], house.world.heard
+    options = replace(options_for(server, house.world, tmp_path), can_use_tool=permissions(gate))
+
+    async def work() -> Any:
+        async with ClaudeSDKClient(options) as client:
+            await client.query("go")
+            return [message async for message in client.receive_response()][-1].result
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    if word == "modify":
+        await house.modify(request, to="ann@example.com")
+    else:
+        await house.deny(request, "not to all")
+    assert await task == "all done"
+    assert house.world.did == (["mail ann@example.com sale"] if word == "modify" else [])
+    assert word == "modify" or "not to all" in house.world.heard["c-mail"]
+
+
+async def test_claude_code_itself_asks_through_the_hook_that_was_installed(
+    house: House, server: ModelServer, tmp_path: Path
+) -> None:
+    """The real runtime, with a settings file that `assent hook install` wrote."""
+    settings = tmp_path / ".claude" / "settings.json"
+    done = forked.assent(
+        "--database", house.database, "hook", "install", "--settings", str(settings), cwd=tmp_path, env=dict(os.environ)
+    )
+    assert done.code == 0, done.problem
+    command = {"command": f"touch {tmp_path}/made", "description": "make it"}
+    server.turns, server.heard = [turn(("c-1", "Bash", command)), Turn(text="all done")], house.world.heard
+    options = replace(
+        options_for(server, house.world, tmp_path), setting_sources=["project"], permission_mode="bypassPermissions"
+    )
+    environment = {
+        **options.env,
+        "ASSENT_HOME": os.environ["ASSENT_HOME"],
+        "ASSENT_DATABASE": house.database,
+        "IS_SANDBOX": "1",
+    }
+    options = replace(options, env=environment)
+
+    async def work() -> list[Any]:
+        return [message async for message in query(prompt="go", options=options)]
+
+    task = house.start(work())
+    (request,) = await house.waiting()
+    assert (request.ask.agent, request.candidate.action.name) == ("claude-code", "run_command")
+    assert not (tmp_path / "made").exists()
+    await house.approve(request)
+    assert (await task)[-1].result == "all done"
+    assert (tmp_path / "made").exists()
+    assert (await house.in_state(request.id, State.DONE)).state is State.DONE

@@ -6,6 +6,7 @@ defers the call, ends, and is resumed by any worker that has the session.
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ try:
         ClaudeAgentOptions,
         ClaudeSDKClient,
         HookMatcher,
+        PermissionResultAllow,
+        PermissionResultDeny,
         ResultMessage,
         SystemMessage,
         tool,
@@ -206,6 +209,41 @@ def hooked(
     """The options with our hooks in them: what must wait waits in the hook, and the session with it."""
     given = options or ClaudeAgentOptions()
     return _with(given, Hooks(ToolCalls(gate, effects), schemas=_schemas(given)))
+
+
+def permissions(
+    gate: Gate, *, effects: Mapping[str, Declaration] | None = None
+) -> Callable[[str, dict[str, Any], Any], Any]:
+    """A `can_use_tool` callback: what Claude's own rules leave open is asked in the inbox.
+
+    Claude asks it only about calls that its settings neither allow nor deny, and tells nobody what came of them; where
+    every call is to be judged and reported, use `hooked`.
+    """
+    calls = ToolCalls(gate, effects)
+
+    async def can_use_tool(name: str, args: dict[str, Any], context: Any) -> Any:
+        if name in WITHIN:
+            return PermissionResultAllow()
+        errand = errand_in({"tool_name": name, "tool_input": args, "session_id": "permission"})
+        call_id = getattr(context, "tool_use_id", None) or secrets.token_hex(8)
+        call = ToolCall(errand.action, errand.args, call_id, errand.description, trusted=errand.trusted)
+        allowed: list[dict[str, Any]] = []
+
+        async def make(approved: dict[str, Any]) -> str:
+            allowed.append(approved)
+            return "handed to Claude, which carries it out"
+
+        try:
+            given = await calls.given(call, make)
+        except AssentError as problem:
+            return PermissionResultDeny(message=str(problem), interrupt=isinstance(problem, Denied) and problem.stop)
+        except (RunStopped, Parked) as pause:
+            return PermissionResultDeny(message=str(pause), interrupt=True)
+        if not allowed:
+            return PermissionResultDeny(message=given.says or "it ran before")
+        return PermissionResultAllow(updated_input=allowed[0])
+
+    return can_use_tool
 
 
 def _with(options: ClaudeAgentOptions, hooks: Hooks, **more: Any) -> ClaudeAgentOptions:
