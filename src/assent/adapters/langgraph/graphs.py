@@ -231,7 +231,7 @@ class AttachedGraph:
             request = await self._gate.outcome(known)
             return [request], str(request.state)
         return await self._asker.decided(
-            wanted(each.value, each.response_schema), each.id, lambda said: answer(each.value, said)
+            wanted(each.value, getattr(each, "response_schema", None)), each.id, lambda said: answer(each.value, said)
         )
 
     async def _looked_at(self, run: ActiveRun, state: StateSnapshot) -> None:
