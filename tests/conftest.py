@@ -16,17 +16,24 @@ SURFACES = (
     "server/test_step_up",
 )  # fmt: skip
 """Pages, words and proofs of identity: what they keep is kept by stores that pass the same contract."""
+WAITING = ("approved_call_runs", "of_several_at_once", "find_their_calls_by_id", "ends_the_run", "the_scenario")
+"""What agents of frameworks do that wait in their process; all of the contract is run with those that park."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Surfaces run on one of the two databases, unless somebody wants both."""
+    """Surfaces run on one of the two databases, and agents in one of two ways, unless somebody wants both."""
     if os.environ.get(BOTH):
         return
     here = Path(__file__).parent
     away = [
         item
         for item in items
-        if str(item.path.relative_to(here).with_suffix("")) in SURFACES and "[postgres" in item.name
+        if (str(item.path.relative_to(here).with_suffix("")) in SURFACES and "[postgres" in item.name)
+        or (
+            isinstance(item.parent, pytest.Class)
+            and "[waits]" in item.name
+            and not any(w in item.name for w in WAITING)
+        )
     ]
     config.hook.pytest_deselected(items=away)
     items[:] = [item for item in items if item not in set(away)]
