@@ -49,6 +49,8 @@ class ToolCall:
     """Why a person has to look whatever the policy says."""
     trusted: bool = True
     """We vouch for its name, description and schema."""
+    thread: str = ""
+    """The conversation that it belongs to, where that is no run: ids are only known within one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class ToolCalls:
             raise InvalidArguments(f"the call of {call.name} has no id, so that it could not be found again")
         if call.name == ASK:
             return Standing(await self._question(call))
+        within = f"{call.thread}:{call.id}" if call.thread and CURRENT.get() is None else call.id
         attempt = 1
         described: dict[str, Any] = {
             "description": call.description, "schema": call.schema, "insists": call.insists,
@@ -127,7 +130,7 @@ class ToolCalls:
             **({"why": call.why} if call.why else {}),
         }  # fmt: skip
         while True:
-            key = call.id if attempt == 1 else f"{call.id}:{attempt}"
+            key = within if attempt == 1 else f"{within}:{attempt}"
             proposal = await self.gate.propose(
                 call.name, call.args, declared=self._effects.get(call.name), key=key, **described
             )

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from assent.adapters.hosted import one_decided
-from assent.adapters.tool_calls import as_text
+from assent.adapters.tool_calls import Standing, as_text
 from assent.core.action import Fact, Json
 from assent.core.canonical import canonical, restore
-from assent.core.request import Request, State
+from assent.core.request import Request
 from assent.engine.gate import Gate
 from assent.engine.proposal import Proposal
 from assent.errors import Denied, InvalidArguments
@@ -88,7 +88,7 @@ class Asker:
         """The requests for these, and the answer once all of them are decided. Asked again, they are found by `key`."""
         made = [(one, *await self._put(one, f"{key}:{number}")) for number, one in enumerate(asked)]
         requests = [request for _, request, _ in made]
-        if any(request.state is State.PENDING for request in requests):
+        if any(Standing(request).is_held for request in requests):
             return requests, None
         return requests, answer(tuple([await self._said(*each) for each in made]))
 
@@ -96,10 +96,15 @@ class Asker:
         """The answer, once all of them are decided. A run that parks does so, and this raises `Parked`."""
         while True:
             requests, found = await self.decided(asked, key, answer)
-            waiting = [request for request in requests if request.state is State.PENDING]
+            waiting = [request for request in requests if Standing(request).is_held]
             if not waiting:
                 return found
             await one_decided(self._gate, waiting)
+
+    async def known(self, count: int, key: str) -> list[Request]:
+        """The requests that were put on record under this key."""
+        found = [await self._gate.on_record(f"{key}:{number}") for number in range(count)]
+        return [request for request in found if request is not None]
 
     async def _put(self, one: Wanted, key: str) -> tuple[Request, Proposal | None]:
         if one.is_call:

@@ -465,6 +465,7 @@ class Gate:
             if run.is_over:
                 return run.record.outcome
             run.snapshot(state)
+            await run.keep_snapshot()
             run.outcome = made = await called(self._hosts[host].function, restore(canonical(state)), None)
         return made
 

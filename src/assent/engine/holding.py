@@ -107,6 +107,10 @@ class HeldRun:
         """What `resume` gets back if the run is parked from here on: messages, a task graph, completed steps."""
         self._snapshot = canonical(redacted(self._office.vault, as_json("the state of a run", state)))
 
+    async def keep_snapshot(self) -> None:
+        """The state is on record now, and not only once the run parks: its process may die before that."""
+        await self._move(lambda fence: Live(fence, self._office.lease), snapshot=self._snapshot)
+
     async def plan(self, steps: Iterable[str | PlanStep]) -> None:
         """What the agent intends, for people to read."""
         given = [step if isinstance(step, PlanStep) else PlanStep(step) for step in steps]

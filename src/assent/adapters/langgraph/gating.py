@@ -1,10 +1,15 @@
-"""A graph whose tools are proposed before they are called: its tool nodes, and those of graphs inside it."""
+"""A graph whose tools are proposed before they are called: its tool nodes, and those of graphs inside it.
+
+Where a tool node cannot be reached, the graph is refused: a gate that is silently missing is worse than none.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import copy
 from functools import partial
 from typing import Any
 
+from langchain_core.runnables import RunnableSequence, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 
@@ -19,42 +24,115 @@ _ASKS_BY_ITSELF = "HumanInTheLoopMiddleware"
 
 def gated_graph(graph: Pregel[Any, Any, Any, Any], gate: Gate, effects: Mapping[str, Declaration] | None) -> Any:
     """The same graph with the calls of its tools proposed; the one that was given stays as it is."""
-    nodes, tools = dict(graph.nodes), GatedTools(gate, effects)
-    for name, node in graph.nodes.items():
-        if isinstance(node.bound, ToolNode):
-            nodes[name] = node.copy({"bound": _gated(node.bound, tools)})
-        elif isinstance(node.bound, Pregel):
-            inner = gated_graph(node.bound, gate, effects)
-            nodes[name] = node.copy({"bound": inner, "subgraphs": [inner]})
-    made = copy(graph)
-    made.nodes = nodes
-    return made
+    return _Gating(GatedTools(gate, effects)).graph(graph)
 
 
-def _gated(node: ToolNode, tools: GatedTools) -> ToolNode:
-    theirs, theirs_async = node._wrap_tool_call, node._awrap_tool_call
-    for owner in (*_owners(theirs), *_owners(theirs_async)):
-        if getattr(owner, "gates_calls", False) or type(owner).__name__ == _ASKS_BY_ITSELF:
-            return node  # whoever asks already is not asked twice
-    if theirs is not None and theirs_async is None:
-        raise GuardError(
-            "a tool node of the graph has a wrap_tool_call and no awrap_tool_call; give it **gated(gate) instead, or "
-            "attach with tools=False"
-        )
-    made = copy(node)
-    made._wrap_tool_call = tools.call if theirs is None else partial(_around, tools, theirs)
-    made._awrap_tool_call = tools.acall if theirs_async is None else partial(_around_async, tools, theirs_async)
-    # What a tool node calls is bound to the node that it was made for.
-    made.func, made.afunc = made._func, made._afunc
-    return made
+class _Gating:
+    def __init__(self, tools: GatedTools) -> None:
+        self._tools = tools
+
+    def graph(self, graph: Pregel[Any, Any, Any, Any]) -> Any:
+        nodes = dict(graph.nodes)
+        theirs = [
+            owner
+            for node in graph.nodes.values()
+            for owner in _owners(getattr(node.bound, "func", None))
+            if type(owner).__name__ == _ASKS_BY_ITSELF
+        ]
+        for name, node in graph.nodes.items():
+            made = self._runnable(node.bound, theirs)
+            if made is not node.bound:
+                nodes[name] = node.copy({"bound": made, **({"subgraphs": [made]} if isinstance(made, Pregel) else {})})
+            elif not isinstance(made, Pregel) and any(map(_has_bare_tools, node.subgraphs or ())):
+                raise GuardError(
+                    f"the node {name} calls a graph with tools by itself, and those would not be judged; make that "
+                    "graph with ToolNode(tools, **gated(gate)), or attach with tools=False"
+                )
+        made = copy(graph)
+        made.nodes = nodes
+        return made
+
+    def _runnable(self, found: Any, theirs: list[Any]) -> Any:
+        """The same with its tool nodes gated, however they are wrapped; the very same where there are none."""
+        if isinstance(found, ToolNode):
+            return self._node(found, theirs)
+        if isinstance(found, Pregel):
+            return self.graph(found)
+        if isinstance(found, RunnableBindingBase):
+            made = self._runnable(found.bound, theirs)
+            return found if made is found.bound else found.model_copy(update={"bound": made})
+        if isinstance(found, RunnableWithFallbacks):
+            parts = [self._runnable(each, theirs) for each in (found.runnable, *found.fallbacks)]
+            if all(new is old for new, old in zip(parts, (found.runnable, *found.fallbacks), strict=True)):
+                return found
+            return found.model_copy(update={"runnable": parts[0], "fallbacks": parts[1:]})
+        if isinstance(found, RunnableSequence):
+            parts = [self._runnable(each, theirs) for each in found.steps]
+            if all(new is old for new, old in zip(parts, found.steps, strict=True)):
+                return found
+            return found.model_copy(update={"first": parts[0], "middle": parts[1:-1], "last": parts[-1]})
+        if isinstance(steps := getattr(found, "steps", None), list):
+            parts = [self._runnable(each, theirs) for each in steps]
+            if all(new is old for new, old in zip(parts, steps, strict=True)):
+                return found
+            made = copy(found)
+            made.steps = parts
+            return made
+        return found
+
+    def _node(self, node: ToolNode, others: list[Any]) -> ToolNode:
+        theirs, theirs_async = node._wrap_tool_call, node._awrap_tool_call
+        owners = [*_owners(theirs), *_owners(theirs_async)]
+        if any(getattr(owner, "gates_calls", False) for owner in owners):
+            return node
+        if theirs is not None and theirs_async is None:
+            raise GuardError(
+                "a tool node of the graph has a wrap_tool_call and no awrap_tool_call; give it **gated(gate) instead, "
+                "or attach with tools=False"
+            )
+        asking = [*others, *(owner for owner in owners if type(owner).__name__ == _ASKS_BY_ITSELF)]
+        made = copy(node)
+        made._wrap_tool_call = partial(_around, self._tools, theirs, asking)
+        made._awrap_tool_call = partial(_around_async, self._tools, theirs_async, asking)
+        # What a tool node calls is bound to the node that it was made for.
+        made.func, made.afunc = made._func, made._afunc
+        return made
 
 
-def _around(tools: GatedTools, theirs: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
-    return tools.call(request, lambda changed: theirs(changed, handler))
+def _has_bare_tools(graph: Any) -> bool:
+    for node in getattr(graph, "nodes", {}).values():
+        bound = node.bound
+        if isinstance(bound, ToolNode):
+            owners = [*_owners(bound._wrap_tool_call), *_owners(bound._awrap_tool_call)]
+            if not any(getattr(owner, "gates_calls", False) for owner in owners):
+                return True
+        if any(map(_has_bare_tools, node.subgraphs or ())):
+            return True
+    return False
 
 
-async def _around_async(tools: GatedTools, theirs: Any, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-    return await tools.acall(request, lambda changed: theirs(changed, handler))
+def _is_asked_about(asking: list[Any], request: Any) -> bool:
+    """LangChain's own middleware asks a person about this very call, so that they are not asked twice."""
+    for middleware in asking:
+        config = getattr(middleware, "interrupt_on", {}).get(request.tool_call["name"])
+        if config is None:
+            continue
+        when = config.get("when")
+        if when is None or when(request):
+            return True
+    return False
+
+
+def _around(tools: GatedTools, theirs: Any, asking: list[Any], request: Any, handler: Callable[[Any], Any]) -> Any:
+    inner = handler if theirs is None else lambda changed: theirs(changed, handler)
+    return inner(request) if _is_asked_about(asking, request) else tools.call(request, inner)
+
+
+async def _around_async(
+    tools: GatedTools, theirs: Any, asking: list[Any], request: Any, handler: Callable[[Any], Awaitable[Any]]
+) -> Any:
+    inner = handler if theirs is None else lambda changed: theirs(changed, handler)
+    return await (inner(request) if _is_asked_about(asking, request) else tools.acall(request, inner))
 
 
 def _owners(wrapper: Any, deep: int = 0) -> Iterator[Any]:
@@ -65,6 +143,10 @@ def _owners(wrapper: Any, deep: int = 0) -> Iterator[Any]:
         yield owner
     if isinstance(wrapper, partial):
         yield from _owners(wrapper.func, deep + 1)
+        for each in wrapper.args:
+            if callable(each) or hasattr(each, "gates_calls"):
+                yield each
+                yield from _owners(each, deep + 1)
     for cell in getattr(wrapper, "__closure__", None) or ():
         found = cell.cell_contents
         for each in found if isinstance(found, list | tuple) else [found]:

@@ -1,27 +1,30 @@
 """Graphs whose threads are runs: they park as rows, go on in any worker, and are answered by id."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from assent.adapters.hosted import one_decided
 from assent.adapters.langgraph.gating import gated_graph
 from assent.adapters.langgraph.shapes import answer, request_in, wanted
-from assent.adapters.langgraph.tools import HELD
+from assent.adapters.langgraph.tools import HELD, place
 from assent.adapters.langgraph.version import version_of
+from assent.adapters.tool_calls import Standing
 from assent.adapters.wanted import Asker
 from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
-from assent.core.request import Request, State
+from assent.core.request import Request
 from assent.engine.gate import Gate
 from assent.engine.hosting import Resumption
 from assent.engine.runs import ActiveRun, current_run
 from assent.engine.threads import in_thread
-from assent.errors import GuardError, InvalidArguments, Parked
+from assent.errors import GuardError, InvalidArguments, NotFound, Parked
 
 try:
     from langchain_core.messages import BaseMessage
-    from langgraph.config import get_config
     from langgraph.pregel import Pregel
     from langgraph.types import Command, Interrupt, StateSnapshot
 except ModuleNotFoundError as problem:
@@ -137,7 +140,7 @@ class AttachedGraph:
                 "place; bring the old code back, or, if both go on alike, attach them with the same version="
             )
         run = current_run()
-        run.steps_within(_place)
+        run.steps_within(place)
         made: list[Any] = []
         breakpoints = {name: state[name] for name in ("interrupt_before", "interrupt_after") if name in state}
         await self._gone(run, None, state["config"], breakpoints, made.append)
@@ -150,9 +153,10 @@ class AttachedGraph:
         """The graph has ended; or `Parked` is raised."""
         state = await self._state(config)
         if isinstance(input, Command):
-            await self._taken_over(state, input)
+            input = await self._taken_over(state, input)
         if input is not None or not _paused(state, self.graph, more):
             await self._called(input, config, more, take, stream=stream)
+            config = _newest(config)
             state = await self._state(config)
         while await self._none_swallowed(run, state) or _paused(state, self.graph, more):
             answers = await self._answered(run, state)
@@ -163,15 +167,18 @@ class AttachedGraph:
 
     async def _none_swallowed(self, run: ActiveRun, state: StateSnapshot) -> bool:
         """What was interrupted for a person has stopped; a node that caught its pause has gone on without it."""
-        seen = {request_in(each.value) for each in state.interrupts}
-        for request_id in HELD.pop(run.id, set()) - seen:
-            request = await self._gate.outcome(request_id)
-            if request.state is State.PENDING:
+        stopped = {task.id for task in state.tasks if task.interrupts}
+        held = HELD.pop(run.id, {})
+        lost = [request for request, place in held.items() if not stopped & set(re.split("[|:]", place))]
+        open_ones = [request for request in [await self._gate.outcome(each) for each in lost] if _is_held(request)]
+        if open_ones:
+            for request in open_ones:
                 await self._gate.withdraw(request, "the graph went on without waiting for it")
-                raise GuardError(
-                    f"the pause for request {request.code} was swallowed: a node caught what `interrupt` raises and "
-                    "went on; let GraphInterrupt through (`except GraphBubbleUp: raise`). It did not run"
-                )
+            codes = ", ".join(request.code for request in open_ones)
+            raise GuardError(
+                f"the pause for {codes} was swallowed: a node caught what `interrupt` raises and went on; let "
+                "GraphInterrupt through (`except GraphBubbleUp: raise`). It did not run"
+            )
         return False
 
     async def _called(self, input: Any, config: Any, more: Mapping[str, Any], take: Any, *, stream: bool) -> None:
@@ -217,8 +224,8 @@ class AttachedGraph:
             waiting: list[Request] = []
             for each in state.interrupts:
                 found, value = await self._decided(each)
-                if any(request.state is State.PENDING for request in found):
-                    waiting += [request for request in found if request.state is State.PENDING]
+                if any(map(_is_held, found)):
+                    waiting += filter(_is_held, found)
                 else:
                     answers[each.id] = value
             if answers:
@@ -227,12 +234,19 @@ class AttachedGraph:
 
     async def _decided(self, each: Interrupt) -> tuple[list[Request], Any]:
         """The requests of an interrupt, and its answer once all of them are decided."""
-        if known := request_in(each.value):
-            request = await self._gate.outcome(known)
-            return [request], str(request.state)
+        if request := await self._ours(each):
+            return [request], False  # the tool looks at the record by itself; to others this says no
         return await self._asker.decided(
             wanted(each.value, getattr(each, "response_schema", None)), each.id, lambda said: answer(each.value, said)
         )
+
+    async def _ours(self, each: Interrupt) -> Request | None:
+        """The request of this run that one of our own tools waits for; none where anybody else says such a thing."""
+        known = request_in(each.value)
+        with suppress(NotFound):
+            request = await self._gate.outcome(known) if known else None
+            return request if request is not None and request.ask.run == current_run().id else None
+        return None
 
     async def _looked_at(self, run: ActiveRun, state: StateSnapshot) -> None:
         """The graph stands at a breakpoint: a person lets it go on."""
@@ -243,7 +257,9 @@ class AttachedGraph:
     async def _fits(self, input: Any, config: Any) -> None:
         """What the graph is called with can be meant for the place where the thread stands."""
         _kept_config(config)
-        waiting = {each.id for each in (await self._state(config)).interrupts}
+        waiting = {each.id for each in (await self._state(_newest(config))).interrupts}
+        if waiting and config["configurable"].get("checkpoint_id"):
+            raise GuardError("the thread waits for a person; let them decide, or cancel its run, before you go back")
         resume = input.resume if isinstance(input, Command) else None
         if waiting and input is not None and resume is None:
             raise GuardError("the thread waits for a person; let them decide, or cancel its run first")
@@ -254,19 +270,26 @@ class AttachedGraph:
                 "use Command(resume={interrupt.id: answer})"
             )
 
-    async def _taken_over(self, state: StateSnapshot, command: Any) -> None:
-        """The program answers by itself. What waits for Assent still does; of what the graph asked, nobody else is."""
+    async def _taken_over(self, state: StateSnapshot, command: Any) -> Any:
+        """What of the program's own answers counts: of what the graph asked, where no person has decided yet.
+
+        Nobody else is asked about that any more. What waits for Assent still does.
+        """
         resume, waiting = command.resume, {each.id: each for each in state.interrupts}
-        if resume is None:
-            return
+        if resume is None or not waiting:
+            return command
         keyed = isinstance(resume, Mapping) and bool(resume) and set(resume) <= set(waiting)
-        for each in [waiting[name] for name in resume] if keyed else list(waiting.values()):
-            if request_in(each.value):
+        given = dict(resume) if keyed else {next(iter(waiting)): resume}
+        for each in [waiting[name] for name in given]:
+            if await self._ours(each):
                 continue
-            found, _ = await self._decided(each)
-            for request in found:
-                if request.state is State.PENDING:
-                    await self._gate.withdraw(request, "the program answered by itself")
+            known = await self._asker.known(len(wanted(each.value, getattr(each, "response_schema", None))), each.id)
+            if any(not _is_held(request) for request in known):
+                del given[each.id]  # a person was first
+                continue
+            for request in known:
+                await self._gate.withdraw(request, "the program answered by itself")
+        return replace(command, resume=given) if given else None
 
 
 class _Running:
@@ -278,8 +301,9 @@ class _Running:
 
     async def __aenter__(self) -> ActiveRun:
         run = await self._entered.__aenter__()
-        run.steps_within(_place)
+        run.steps_within(place)
         run.snapshot(self._state)
+        await run.keep_snapshot()
         return run
 
     async def __aexit__(self, *raised: Any) -> Any:
@@ -296,12 +320,14 @@ def _paused(state: StateSnapshot, graph: Pregel[Any, Any, Any, Any], more: Mappi
     return bool(state.next) and stops
 
 
-def _place() -> str:
-    """Which task of the graph is at work: the same when it is taken again."""
-    try:
-        return str((get_config().get("configurable") or {}).get("checkpoint_ns") or "")
-    except RuntimeError:
-        return ""
+def _is_held(request: Request) -> bool:
+    return Standing(request).is_held
+
+
+def _newest(config: Any) -> Any:
+    """Where the thread stands now: a step back is taken once."""
+    given = {name: each for name, each in config["configurable"].items() if name != "checkpoint_id"}
+    return {**config, "configurable": given}
 
 
 def _kept_config(config: Any) -> dict[str, Any]:

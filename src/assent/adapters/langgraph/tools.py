@@ -2,20 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 from assent.adapters.langgraph.shapes import OURS
-from assent.adapters.tool_calls import Given, StartsAgain, ToolCall, ToolCalls, as_text, plain_args
+from assent.adapters.tool_calls import Given, StartsAgain, ToolCall, ToolCalls, as_text, for_model, kept, plain_args
 from assent.core.action import Declaration, Json
-from assent.core.canonical import canonical, restore
 from assent.core.request import Request
 from assent.engine.gate import Gate
 from assent.engine.runs import current_run
 from assent.engine.threads import in_thread
-from assent.errors import GuardError
+from assent.errors import AssentError, GuardError
 
 try:
     from langchain_core.messages import ToolMessage
+    from langgraph.config import get_config
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command, interrupt
@@ -42,37 +43,41 @@ class GatedTools:
 
     async def acall(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
         """What the model gets for a call."""
-        call = self._call(request)
-        standing = await self._calls.proposed(call)
-        while standing.is_held:
-            assert standing.request is not None  # noqa: S101  what is held is on record
-            _interrupt(standing.request)
-            standing = await self._calls.proposed(call)
         try:
+            call = self._call(request)
+            standing = await self._calls.proposed(call)
+            while standing.is_held:
+                _interrupt(standing.request)
+                standing = await self._calls.proposed(call)
             given = await self._calls.given(call, _made(request, handler), standing, _kept)
         except _Failed as failed:
             return failed.message
         except StartsAgain as again:
             raise again.__cause__ or again from None
+        except AssentError as problem:
+            return _message(request, Given(says=for_model(problem), ran=False))
         return _message(request, given)
 
     def call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """The same for graphs that run without asyncio."""
-        call, run = self._call(request), self._from_thread
-        standing = run(self._calls.proposed(call))
-        while standing.is_held:
-            _interrupt(standing.request)
-            standing = run(self._calls.proposed(call))
+        run = self._from_thread
 
         async def handled(changed: ToolCallRequest) -> Any:
             return await in_thread(handler, changed)
 
         try:
+            call = self._call(request)
+            standing = run(self._calls.proposed(call))
+            while standing.is_held:
+                _interrupt(standing.request)
+                standing = run(self._calls.proposed(call))
             given = run(self._calls.given(call, _made(request, handled), standing, _kept))
         except _Failed as failed:
             return failed.message
         except StartsAgain as again:
             raise again.__cause__ or again from None
+        except AssentError as problem:
+            return _message(request, Given(says=for_model(problem), ran=False))
         return _message(request, given)
 
     def _from_thread(self, work: Any) -> Any:
@@ -88,7 +93,7 @@ class GatedTools:
         return ToolCall(
             called["name"], plain_args(called["args"]), called["id"] or "",
             description=tool.description if tool is not None else "",
-            schema=schema if isinstance(schema, dict) else None, insists=self._insist(request),
+            schema=schema if isinstance(schema, dict) else None, insists=self._insist(request), thread=_thread(),
         )  # fmt: skip
 
 
@@ -110,8 +115,11 @@ def _made(
     request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Callable[[dict[str, Any]], Awaitable[Any]]:
     async def make(args: dict[str, Any]) -> Any:
+        changed: dict[str, Any] = {"tool_call": {**request.tool_call, "args": args}}
+        if request.tool is not None:
+            changed["tool"] = _once(request.tool)
         try:
-            made = await handler(request.override(tool_call={**request.tool_call, "args": args}))
+            made = await handler(request.override(**changed))
         except GraphBubbleUp as pause:
             raise StartsAgain("it stopped inside to wait, and starts again") from pause
         if isinstance(made, ToolMessage) and made.status == "error":
@@ -121,9 +129,48 @@ def _made(
     return make
 
 
+def _once(tool: Any) -> Any:
+    """The tool, to be called once: whoever would try it again inside of an approval is turned away."""
+    made = copy(tool)
+    used: list[bool] = []
+
+    def taken() -> None:
+        if used:
+            raise GuardError(f"{tool.name} was called for this approval already; a second time is another call")
+        used.append(True)
+
+    def invoke(*args: Any, **more: Any) -> Any:
+        taken()
+        return tool.invoke(*args, **more)
+
+    async def ainvoke(*args: Any, **more: Any) -> Any:
+        taken()
+        return await tool.ainvoke(*args, **more)
+
+    object.__setattr__(made, "invoke", invoke)
+    object.__setattr__(made, "ainvoke", ainvoke)
+    return made
+
+
+def _thread() -> str:
+    """The thread of the graph, which names calls that belong to no run."""
+    try:
+        return str((get_config().get("configurable") or {}).get("thread_id") or "")
+    except RuntimeError:
+        return ""
+
+
+def place() -> str:
+    """Which task of the graph is at work: the same when it is taken again."""
+    try:
+        return str((get_config().get("configurable") or {}).get("checkpoint_ns") or "")
+    except RuntimeError:
+        return ""
+
+
 def _kept(made: Any) -> Json:
     """What is kept of a tool's answer: what the model reads of it."""
-    return restore(canonical(made.content)) if isinstance(made, ToolMessage) else as_text(str(made))
+    return kept(made.content) if isinstance(made, ToolMessage) else kept(str(made))
 
 
 def _message(request: ToolCallRequest, given: Given) -> Any:
@@ -142,12 +189,12 @@ def _message(request: ToolCallRequest, given: Given) -> Any:
     return ToolMessage(content=content, name=called["name"], tool_call_id=called["id"] or "", status=status)
 
 
-HELD: dict[str, set[str]] = {}
-"""The requests that threads were interrupted for, by their runs, until it is seen that they are."""
+HELD: dict[str, dict[str, str]] = {}
+"""The requests that threads were interrupted for, by their runs, and the tasks that stopped for them."""
 
 
 def _interrupt(request: Request | None) -> None:
     """The graph stops here. What it is resumed with is not looked at: the decision is on record."""
     assert request is not None  # noqa: S101  what is held is on record
-    HELD.setdefault(request.ask.run, set()).add(request.id)
+    HELD.setdefault(request.ask.run, {})[request.id] = place()
     interrupt({OURS: {"request": request.id, "code": request.code, "says": request.candidate.says}})
