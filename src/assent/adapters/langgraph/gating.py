@@ -36,7 +36,7 @@ class _Gating:
         theirs = [
             owner
             for node in graph.nodes.values()
-            for owner in _owners(getattr(node.bound, "func", None))
+            for owner in _owners(getattr(node.bound, "__dict__", {}).get("func"))
             if type(owner).__name__ == _ASKS_BY_ITSELF
         ]
         for name, node in graph.nodes.items():
