@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count
 from typing import TypeVar
 
 from assent.core.action import Action, Assessment, Fact, Json
@@ -92,30 +94,32 @@ class Judgement:
         self.denied: frozenset[str] = frozenset()
         """Agents that people denied something since they last allowed them anything."""
         self._held_up: list[Ear] = []
-        self._asked = self._told = 0
+        self._asked, self._told, self._taking = count(1), 0, threading.Lock()
         self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
 
     async def refresh(self) -> None:
         """The policy, the grants and the switches are those of the store."""
         store, workspace = self._store, self._workspace
-        self._asked += 1
-        mine = self._asked
+        mine = next(self._asked)
         switches, stored, grants = await asyncio.gather(
             store.switches(workspace), store.policy(workspace), store.grants(workspace)
         )
-        if mine < self._told:
-            return  # somebody who asked later has been told already, all of it
-        self._told = mine
-        # First of all, since they hold whatever may be wrong with the rest.
-        self.switches = tuple(switch for switch in switches if switch.is_held)
-        self.denied = frozenset(switch.agent for switch in switches if switch.denials)
-        for ear in tuple(self._held_up):
-            ear.hear(None)
-        if stored is None:
-            self.policy = self._fallback
-        elif stored.version != self.policy.version:
-            self.policy = replace(load_policy(stored.text, f"policy version {stored.version}"), version=stored.version)
-        self.grants = grants
+        # The gate's own loop hears of changes, and its callers look by themselves: two threads, one after the other.
+        with self._taking:
+            if mine < self._told:
+                return  # somebody who asked later has been told already, all of it
+            self._told = mine
+            # First of all, since they hold whatever may be wrong with the rest.
+            self.switches = tuple(switch for switch in switches if switch.is_held)
+            self.denied = frozenset(switch.agent for switch in switches if switch.denials)
+            for ear in tuple(self._held_up):
+                ear.hear(None)
+            if stored is None:
+                self.policy = self._fallback
+            elif stored.version != self.policy.version:
+                loaded = load_policy(stored.text, f"policy version {stored.version}")
+                self.policy = replace(loaded, version=stored.version)
+            self.grants = grants
 
     def held_up(self, agent: str) -> Switch | None:
         """The stop switch that holds this agent up."""
