@@ -11,6 +11,7 @@ from tests import postgres
 BOTH = "ASSENT_TEST_BOTH"
 """Environment variable that has every test run on both databases."""
 SURFACES = (
+    "adapters/test_claude_code", "adapters/test_mcp",
     "remote/test_terminal", "remote/test_docs", "server/test_alike", "server/test_card_pages", "server/test_door",
     "server/test_first_start", "server/test_odd_calls", "server/test_passkeys", "server/test_sheets", "server/test_sso",
     "server/test_step_up",

@@ -465,7 +465,8 @@ class Gate:
             if run.is_over:
                 return run.record.outcome
             run.snapshot(state)
-            await run.keep_snapshot()
+            if not await self._store.snapshot(self._workspace, run.id):
+                await run.keep_snapshot()
             run.outcome = made = await called(self._hosts[host].function, restore(canonical(state)), None)
         return made
 
