@@ -233,7 +233,12 @@ def kept(value: Any) -> Json:
     try:
         return restore(canonical(to_jsonable_python(value, bytes_mode="base64", fallback=str)))
     except (InvalidArguments, ValueError):
-        return str(value)
+        return whole(str(value))
+
+
+def whole(text: str) -> str:
+    """The text without halves of characters, which cannot be kept."""
+    return text.encode(errors="replace").decode()
 
 
 def as_text(value: Any) -> str:

@@ -29,7 +29,7 @@ try:
         SystemMessage,
     )
 
-    from assent.adapters.claude_agent.hooks import Hooks, with_hooks
+    from assent.adapters.claude_agent.hooks import Hooks, refuse_others, with_hooks
     from assent.adapters.claude_agent.servers import ask_person, tools_in
 except ModuleNotFoundError as problem:
     raise GuardError(
@@ -40,10 +40,15 @@ __all__ = ["AttachedClaude", "Hooks", "ask_person", "attach", "hooked", "permiss
 
 
 def hooked(
-    gate: Gate, options: ClaudeAgentOptions | None = None, *, effects: Mapping[str, Declaration] | None = None
-) -> ClaudeAgentOptions:
-    """The options with our hooks in them: what must wait waits in the hook, and the session with it."""
+    gate: Gate, options: ClaudeAgentOptions | None = None, *, effects: Mapping[str, Declaration] | None = None,
+    others: bool = False,
+) -> ClaudeAgentOptions:  # fmt: skip
+    """The options with our hooks in them: what must wait waits in the hook, and the session with it.
+
+    `others` says that PreToolUse hooks which the options have already may stay: none of them changes a call.
+    """
     given = options or ClaudeAgentOptions()
+    refuse_others(given, others)
     return with_hooks(given, Hooks(ToolCalls(gate, effects), known=tools_in(given)))
 
 
@@ -89,13 +94,15 @@ def permissions(
 
 def attach(
     gate: Gate, options: ClaudeAgentOptions | None = None, *, name: str = "claude", wait: bool = False,
-    effects: Mapping[str, Declaration] | None = None, capacity: int = 10,
+    effects: Mapping[str, Declaration] | None = None, capacity: int = 10, others: bool = False,
 ) -> "AttachedClaude":  # fmt: skip
     """An agent whose sessions are runs of the gate.
 
     Where one waits for a person it is deferred and ends, and a worker of the gate resumes it, on a machine that has the
     session (or with a `session_store` in the options). With `wait` it stays in its process.
+    `others` is as for `hooked`.
     """
+    refuse_others(options or ClaudeAgentOptions(), others)
     return AttachedClaude(gate, options or ClaudeAgentOptions(), name, wait, effects, capacity)
 
 
