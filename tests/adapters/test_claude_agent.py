@@ -1,8 +1,10 @@
 """The Claude Agent SDK under Assent, with Claude's real runtime and a model that follows a script."""
 
+import asyncio
 import inspect
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +18,7 @@ import assent
 from assent.adapters.claude_agent import AttachedClaude, Hooks, ask_person, attach, hooked, permissions
 from assent.adapters.tool_calls import ASK, ToolCalls
 from assent.core.request import Request, State
+from assent.core.run import RunState
 from assent.errors import GuardError
 from assent.ports import Filter
 from tests import forked
@@ -359,3 +362,32 @@ async def test_an_error_with_half_a_character_is_on_record(house: House) -> None
     await hooks.after({**event, "hook_event_name": "PostToolUseFailure", "error": "cut \ud83d"}, "t-1", None)
     request = await noted(house)
     assert (request.state, request.error) == (State.FAILED, "_ToolFailed: cut ?")
+
+
+KILLED = """
+import asyncio, datetime, os, sys
+import assent
+from assent.adapters.claude_agent import attach
+
+async def main():
+    gate = assent.open(sys.argv[1], agent="tester", lease=datetime.timedelta(seconds=1))
+    attach(gate)
+    async with gate.run("go", key="k", host="claude:claude") as run:
+        run.snapshot({"prompt": "go", "session": "", "deferred": False, "asked": {}})
+        os._exit(9)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_session_whose_process_died_before_it_parked_says_what_to_do(
+    house: House, server: ModelServer, tmp_path: Path
+) -> None:
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, house.database)
+    assert await killed.wait() == 9
+    gate = await house.gate()
+    attach(gate, options_for(server, house.world, tmp_path))
+    async with gate.worker(), asyncio.timeout(20):
+        while (run := await house.run()).state is not RunState.FAILED:
+            await asyncio.sleep(0.05)
+    assert "begin it again with another key" in run.error

@@ -157,6 +157,11 @@ class AttachedClaude:
 
     async def _go_on(self, state: Any, told: Resumption | None) -> Json:
         assert told is not None  # noqa: S101  sessions are begun by asking
+        if state is None:
+            raise GuardError(
+                "its process ended before the session was on record, so nobody can go on with it: see in the requests "
+                "of this run what it had done, and begin it again with another key"
+            )
         prompt = "" if state["deferred"] else told.summary if state["session"] else state["prompt"]
         return await self._gone(state, prompt, lambda _: None)
 
