@@ -1,6 +1,7 @@
 """Loops written by hand around the clients of Anthropic and OpenAI, with a snapshot as their state."""
 
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from openai import AsyncOpenAI
 import assent
 from assent.adapters.hosted import Hosted
 from assent.adapters.toolbox import Toolbox
-from tests.adapters.contract import Contract, Turn, World
+from tests.adapters.contract import Contract, Turn, World, house_of
 from tests.adapters.model_server import ModelServer, model_server
 
 
@@ -118,3 +119,21 @@ class TestOpenAILoop(Contract):
     @pytest.fixture
     def framework(self, server: ModelServer) -> Loops:
         return Loops(server, "openai")
+
+
+async def test_a_function_of_ones_own_that_is_called_ask_person_is_no_question(tmp_path: Path) -> None:
+    did: list[str] = []
+
+    async def ask_person(question: str, disk: str) -> str:
+        """Wipes a disk."""
+        did.append(disk)
+        return question
+
+    async with house_of(Loops(ModelServer(), ""), str(tmp_path / "assent.db"), wait=True) as house:
+        tools = Toolbox(await house.gate(), [ask_person])
+        task = house.start(tools.call("ask_person", {"question": "Nice weather?", "disk": "a"}, "c-1"))
+        (request,) = await house.waiting()
+        assert request.ask.question is None
+        await house.deny(request, "leave it")
+        assert "leave it" in (await task).text()
+    assert did == []

@@ -51,6 +51,13 @@ class ToolCall:
     """We vouch for its name, description and schema."""
     thread: str = ""
     """The conversation that it belongs to, where that is no run: ids are only known within one."""
+    is_question: bool | None = None
+    """It is our `ask_person`. Where an adapter cannot tell, its name does, and whatever has that name is never run."""
+
+    @property
+    def asks(self) -> bool:
+        """Its arguments are a question to a person; a stranger's tool of that name is a tool like any other."""
+        return self.trusted and (self.name == ASK if self.is_question is None else self.is_question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ class ToolCalls:
         """The call is judged and on record, or was before; nothing is waited for."""
         if not call.id:
             raise InvalidArguments(f"the call of {call.name} has no id, so that it could not be found again")
-        if call.name == ASK:
+        if call.asks:
             return Standing(await self._question(call))
         within = f"{call.thread}:{call.id}" if call.thread and CURRENT.get() is None else call.id
         attempt = 1
@@ -226,7 +233,12 @@ def kept(value: Any) -> Json:
     try:
         return restore(canonical(to_jsonable_python(value, bytes_mode="base64", fallback=str)))
     except (InvalidArguments, ValueError):
-        return str(value)
+        return whole(str(value))
+
+
+def whole(text: str) -> str:
+    """The text without halves of characters, which cannot be kept."""
+    return text.encode(errors="replace").decode()
 
 
 def as_text(value: Any) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from assent.adapters.tool_calls import ASK, Given, ToolCall, ToolCalls, for_model, plain_args
+from assent.adapters.tool_calls import Given, ToolCall, ToolCalls, ask_person, for_model, plain_args
 from assent.core.action import NOTHING_DECLARED, Declaration, Json
 from assent.engine.describing import described
 from assent.engine.gate import Gate
@@ -60,7 +60,8 @@ class Toolbox:
             return Given(says=f"There is no tool called {name}; there are {', '.join(self._tools)}.", ran=False)
         try:
             plain = _plain(tool, args)
-            call = ToolCall(name, plain, call_id, tool.description, tool.schema)
+            asks = tool.function is ask_person
+            call = ToolCall(name, plain, call_id, tool.description, tool.schema, is_question=asks)
             return await self._calls.given(call, lambda allowed: _called(tool, allowed))
         except AssentError as problem:
             return Given(says=for_model(problem), ran=False)
@@ -77,7 +78,7 @@ def _plain(tool: Tool, args: Any) -> dict[str, Json]:
         given = plain_args(json.loads(args) if isinstance(args, str) else args)
     except ValueError as problem:
         raise InvalidArguments(f"the arguments are no JSON ({problem})") from None
-    if tool.name == ASK:
+    if tool.function is ask_person:
         return given
     assert tool.signature is not None  # noqa: S101  a function has one
     return tool.signature.bind((), given)[0]
