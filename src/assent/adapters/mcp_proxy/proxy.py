@@ -66,7 +66,7 @@ class Proxy:
     def __init__(
         self, errands: Errands, notebook: Notebook, manner: Manner, to_client: ToClient, to_server: ToServer
     ) -> None:
-        self.manner, self.tools = manner, Toolbox(manner.server, manner.trusted, notebook)
+        self.manner, self.tools = manner, Toolbox(manner, notebook)
         self._errands, self._notebook, self._to_client, self._relay = errands, notebook, to_client, to_server
         self._hearing = Hearing(errands, manner, self._send)
         self._listing: set[str] = set()

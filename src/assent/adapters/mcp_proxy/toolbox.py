@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from assent.adapters.mcp_proxy.held import Manner
 from assent.adapters.mcp_proxy.wire import part
 from assent.core.action import NOTHING_DECLARED, Declaration, Json, Risk
 from assent.core.verdict import GateKind
@@ -20,8 +21,9 @@ _UNLESS = ", unless its arguments say otherwise"
 class Toolbox:
     """The tools of one server."""
 
-    def __init__(self, server: str, trusted: bool, notebook: Notebook) -> None:
-        self.server, self.trusted, self._notebook = server, trusted, notebook
+    def __init__(self, manner: Manner, notebook: Notebook) -> None:
+        self.server, self.trusted, self._notebook = manner.server, manner.trusted, notebook
+        self._identity, self._place = manner.identity, manner.place
         self._tools: dict[str, dict[str, Any]] = {}
         self._digests: dict[str, str] = {}
 
@@ -46,11 +48,11 @@ class Toolbox:
     def _described(self, tool: Mapping[str, Any], name: str, args: Mapping[str, Json], alarm: str) -> Errand:
         schema, description = tool.get("inputSchema"), tool.get("description")
         return Errand(
-            name, args, f"{self.server}/{name}",
+            name, args, f"{self._identity}/{self.server}/{name}",
             description if isinstance(description, str) else "",
             schema if isinstance(schema, dict) else None,
             trusted=self.trusted, effect=_effect(tool.get("annotations"), self.trusted), alarm=alarm,
-            definition=self.definition(name),
+            definition=self.definition(name), why=f"a tool of the MCP server {self.server}{self._place}",
         )  # fmt: skip
 
     def _alarm(self, name: str, tool: Mapping[str, Any]) -> str:
