@@ -1,7 +1,7 @@
 """What one server says of its tools, and how each was described when it was last let through."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from hashlib import sha256
 from typing import Any
 
@@ -27,10 +27,19 @@ class Toolbox:
         self._tools: dict[str, dict[str, Any]] = {}
         self._digests: dict[str, str] = {}
 
-    def note(self, message: Mapping[str, Any]) -> None:
-        """What an answer to `tools/list` says is known."""
-        for tool in _listed(message):
+    def note(self, message: Mapping[str, Any], before: Set[str] | None = None) -> set[str]:
+        """What an answer to `tools/list` says is known; the tools that it names.
+
+        Where it is the last page, with what was on those `before` it, whatever is not listed is forgotten.
+        """
+        tools = _listed(message)
+        for tool in tools:
             self._tools[tool["name"]], self._digests[tool["name"]] = tool, _digest(tool)
+        names = {tool["name"] for tool in tools}
+        if before is not None and isinstance(part(message, "result").get("tools"), list):
+            for name in self._tools.keys() - names - before:
+                del self._tools[name], self._digests[name]
+        return names
 
     def schema(self, name: str) -> dict[str, Any]:
         """What the tool takes; empty where that is not known."""
@@ -90,7 +99,7 @@ class Toolbox:
         alarm = _CHANGED if known is not None and known != _digest(tool) else ""
         try:
             return await errands.gate(self._described(tool, name, {}, alarm))
-        except AssentError:
+        except (AssentError, ValueError):
             return None  # it cannot be proposed as it is described; whoever calls it is told why
 
 
