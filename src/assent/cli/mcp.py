@@ -78,7 +78,7 @@ def mcp(
         server = at(url, header or [], name, trusted=trusted)
     else:
         assert command  # noqa: S101  one of them is there
-        server = Server(name or Path(command[0]).name, tuple(command), trusted=trusted)
+        server = Server(name or Path(command[0]).name, tuple(command), trusted=trusted, is_named=bool(name))
     raise typer.Exit(asyncio.run(_serve(settings, server, manner, agent)))
 
 

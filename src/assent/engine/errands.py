@@ -51,6 +51,8 @@ class Errand:
     """Why a person has to look whatever the policy says."""
     definition: str = ""
     """A digest of how it is described by others; described otherwise, it is another call."""
+    why: str = ""
+    """What whoever decides is told beside it, as the caller's word."""
 
     @property
     def digest(self) -> str:
@@ -110,7 +112,7 @@ class LocalErrands:
     async def propose(self, errand: Errand, key: str) -> Told:
         """The call is judged and on record; proposed again with the same key, it is found."""
         made, fired = self._described(errand)
-        context = Context(agent=self._calls.agent, key=key)
+        context = Context(agent=self._calls.agent, key=key, why=errand.why)
         request = await self._calls.propose(made, errand.args, context, fired=fired)
         return Told("", "", "allowed") if request is None else _told(request)
 

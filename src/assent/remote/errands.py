@@ -29,8 +29,10 @@ class FarErrands:
         if errand.schema is not None:
             said["arguments"] = dict(errand.schema)
         effect = {name: value for name, value in asdict(errand.effect).items() if value is not None}
+        if why := "; ".join(filter(None, (errand.alarm, errand.why))):
+            said["why"] = why
         if errand.alarm:
-            said["why"], effect["risk"] = errand.alarm, Risk.DANGEROUS
+            effect["risk"] = Risk.DANGEROUS
         said["effect"] = {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()}
         return _told(await self._line.post("/proposals", said, once=key))
 

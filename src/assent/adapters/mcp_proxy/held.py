@@ -42,6 +42,10 @@ class Manner:
     held: Held = Held.WAIT
     cards: str = ""
     """The address of the server where people decide; empty where there is none."""
+    identity: str = ""
+    """The same for the same server only: what was allowed at one is not allowed at another of its name."""
+    place: str = ""
+    """Where the server is, in words for whoever decides."""
 
     def card(self, told: Told) -> str:
         """Where the request can be seen."""

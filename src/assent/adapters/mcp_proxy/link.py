@@ -47,7 +47,8 @@ async def linked(server: Server, errands: Errands, notebook: Notebook, manner: M
         upstream = HttpServer(server.url, server.headers, schema)
     else:
         upstream = await ProcessServer.started(server.command, server.env)
-    proxy = Proxy(errands, notebook, manner, to_client, upstream.send)
+    own = replace(manner, identity=server.identity, place=server.place)
+    proxy = Proxy(errands, notebook, own, to_client, upstream.send)
     return Link(proxy, upstream)
 
 
@@ -58,6 +59,6 @@ def linking(
 
     def made(server: Server, to_client: ToClient) -> Awaitable[Link]:
         own = replace(manner, server=server.name, trusted=server.trusted)
-        return linked(server, errands, Notebook(folder, f"{whose}\0{server.name}"), own, to_client)
+        return linked(server, errands, Notebook(folder, f"{whose}\0{server.notes}"), own, to_client)
 
     return made

@@ -7,7 +7,7 @@ the server gets. What the server sends is relayed as it came, unless it is about
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,9 +16,11 @@ from assent.adapters.mcp_proxy.held import Hearing, Manner, without_ours
 from assent.adapters.mcp_proxy.toolbox import Toolbox
 from assent.adapters.mcp_proxy.wire import (
     INTERNAL,
+    INVALID_REQUEST,
     Message,
     ToClient,
     ToServer,
+    as_text,
     error,
     ident,
     is_answer,
@@ -66,16 +68,20 @@ class Proxy:
     def __init__(
         self, errands: Errands, notebook: Notebook, manner: Manner, to_client: ToClient, to_server: ToServer
     ) -> None:
-        self.manner, self.tools = manner, Toolbox(manner.server, manner.trusted, notebook)
-        self._errands, self._notebook, self._to_client, self._relay = errands, notebook, to_client, to_server
+        self.manner, self.tools = manner, Toolbox(manner, notebook)
+        self._errands, self._notebook, self._to_client, self._to_server = errands, notebook, to_client, to_server
+        self._expected: set[str] = set()
+        """What the server was asked and has not answered; it answers nothing else."""
         self._hearing = Hearing(errands, manner, self._send)
-        self._listing: set[str] = set()
+        self._listing: dict[str, bool] = {}
+        """Lists of tools that the client asked for, and whether from their beginning."""
         self._held: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[str, _Under] = {}
         self._asked_back: dict[str, _Under] = {}
         """Calls whose server wants to know more first, by what the client is to say when it goes on."""
         self._learned = asyncio.Event()
-        self._ours: set[str] = set()
+        self._ours: dict[str, set[str]] = {}
+        """Lists of tools that we asked for, and what was on the pages before."""
         self._meta: dict[str, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -87,7 +93,14 @@ class Proxy:
         if message is None:
             return await self._send(error(None, -32700, "this is no JSON"))
         for each in message if isinstance(message, list) else [message]:
-            await self.take(each)
+            try:
+                await self.take(each)
+            except (ConnectionError, asyncio.CancelledError):
+                raise
+            except Exception:
+                log.exception("a message of the client could not be passed on")
+                if isinstance(each, dict) and "id" in each and "method" in each:
+                    await self._send(error(each["id"], INTERNAL, "this could not be passed on"))
         return None
 
     async def take(self, message: Any) -> None:
@@ -96,6 +109,9 @@ class Proxy:
             return await self._send(error(None, -32600, "this is no message"))
         match message.get("method"):
             case "tools/call" if "id" in message:
+                if ident(message["id"]) in {*self._held, *self._under_way}:
+                    says = "another call with this id is under way; this one did not run"
+                    return await self._send(error(message["id"], INVALID_REQUEST, says))
                 task = asyncio.create_task(self._called(message))
                 self._keep(task)
                 self._held[ident(message["id"])] = task
@@ -106,7 +122,7 @@ class Proxy:
             case "initialize":
                 self._hearing.capabilities = part(part(message, "params"), "capabilities")
             case "tools/list":
-                self._listing.add(ident(message.get("id")))
+                self._listing[ident(message.get("id"))] = "cursor" not in part(message, "params")
             case "notifications/initialized":
                 await self._relay(message)
                 return await self.learn()
@@ -163,7 +179,15 @@ class Proxy:
             self._begin(message, _Under(told, changed, self._renewing(told), errand.digest))
         if errand.alarm:
             self.tools.pin(name)
-        return await self._relay(_as_allowed(message, params, told, changed))
+        return await self._passed_on(message, _as_allowed(message, params, told, changed))
+
+    async def _passed_on(self, message: Message, allowed: Message) -> None:
+        """The call is on its way; where it cannot be sent, that is on record, and the client hears of it."""
+        try:
+            await self._relay(allowed)
+        except Exception:
+            log.exception("a call could not be sent to the server")
+            await self.lost(message, "This could not be sent to the MCP server, so it did not run.", sent=False)
 
     def _begin(self, message: Message, under: _Under) -> None:
         self._under_way[ident(message["id"])] = under
@@ -172,7 +196,7 @@ class Proxy:
         """The client answers what the server wanted to know: that is still the call that was allowed, once."""
         await self._errands.renew(under.told.id, under.told.fence)
         self._begin(message, replace(under, renewing=self._renewing(under.told)))
-        await self._relay(_as_allowed(message, params, under.told, under.changed))
+        await self._passed_on(message, _as_allowed(message, params, under.told, under.changed))
 
     async def _knows_its_tools(self, message: Message) -> None:
         """The server was asked for its tools; as the client speaks to it, where every message says how that is."""
@@ -223,6 +247,11 @@ class Proxy:
             result["resultType"] = "complete"  # as the protocol has it since every message names its version
         await self._send({"id": number, "result": result})
 
+    async def _relay(self, message: Message) -> None:
+        if "id" in message and "method" in message:
+            self._expected.add(ident(message["id"]))
+        await self._to_server(message)
+
     async def _send(self, message: Message) -> None:
         await self._to_client(written(message))
 
@@ -234,23 +263,41 @@ class Proxy:
         if message is None:
             log.warning("the server wrote something that is no message; it was left out")
             return None
-        return await self.hear(message, line)
+        if not isinstance(message, list):
+            return await self._heard(message, line)
+        for each in message:  # what is in a list is looked at like everything else
+            await self._heard(each, written(each) if isinstance(each, dict) else b"")
+        return None
+
+    async def _heard(self, message: Any, line: bytes) -> None:
+        try:
+            await self.hear(message, line)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception:
+            log.exception("a message of the server could not be passed on")
+            if is_answer(message):
+                await self._send(error(message["id"], INTERNAL, "what the server answered could not be passed on"))
 
     async def hear(self, message: Any, line: bytes) -> None:
         """One message of the server, which is this line, was relayed or taken care of."""
+        if not isinstance(message, dict) or ("method" in message and ("result" in message or "error" in message)):
+            log.warning("the server wrote something that is no message; it was left out")
+            return None
         if not is_answer(message):
-            if isinstance(message, dict) and message.get("method") == "notifications/tools/list_changed":
+            if message.get("method") == "notifications/tools/list_changed":
                 await self.learn()
             return await self._to_client(line)
         number = ident(message["id"])
+        if number not in self._expected and message["id"] is not None:
+            log.warning("the server answered what it has not been asked; that was left out")
+            return None
+        self._expected.discard(number)
         if number in self._ours:
             return await self._told_tools(number, message)
-        if number in self._held and number not in self._under_way:
-            log.warning("the server answered a call that it has not been sent; that was left out")
-            return None
         if number in self._listing:
-            self._listing.discard(number)
-            self.tools.note(message)
+            whole = self._listing.pop(number) and "nextCursor" not in part(message, "result")
+            self.tools.note(message, set() if whole else None)
             told = await self.tools.annotated(self._errands, message)
             return await (self._to_client(line) if told is None else self._send(told))
         if (under := self._under_way.pop(number, None)) is None:
@@ -271,9 +318,10 @@ class Proxy:
         """
         number = message["id"]
         key = ident(number)
+        self._expected.discard(key)
         if key in self._ours:
             return await self._told_tools(key, error(number, INTERNAL, says))
-        self._listing.discard(key)
+        self._listing.pop(key, None)
         under = self._under_way.pop(key, None)
         if under is not None:
             under.renewing.cancel()
@@ -289,33 +337,42 @@ class Proxy:
     async def _reported(self, under: _Under, message: Message) -> None:
         result, wrong = message.get("result"), ""
         if "error" in message or (isinstance(result, Mapping) and result.get("isError")):
-            wrong = canonical({"said": message.get("error", result)})[:20_000]
+            wrong = as_text({"said": message.get("error", result)})
         try:
-            await self._errands.report(under.told.id, under.told.fence, result, wrong)
-        except AssentError as problem:
-            log.warning("what came of request %s could not be put on record: %s", under.told.code, problem)
+            await self._ended(under.told, result, wrong)
+        except Exception:
+            log.exception("what came of request %s could not be put on record", under.told.code)
         with self._notebook.opened() as noted:
             for call in [call for call, (request, _) in noted.begun.items() if request == under.told.id]:
                 del noted.begun[call]
 
+    async def _ended(self, told: Told, result: Any, wrong: str) -> None:
+        """It is on record; where what came back cannot be kept as it is, then as text."""
+        try:
+            await self._errands.report(told.id, told.fence, result, wrong)
+        except (InvalidArguments, ValueError):
+            kept = "" if wrong else as_text(result)
+            await self._errands.report(told.id, told.fence, {"kept_as_text": kept} if kept else None, wrong)
+
     # What the tools are
 
-    async def learn(self, meta: Mapping[str, Any] | None = None, cursor: str = "") -> None:
+    async def learn(self, meta: Mapping[str, Any] | None = None, cursor: str = "", before: Iterable[str] = ()) -> None:
         """The server is asked for its tools, by us; nobody else hears the answer."""
         self._meta = self._meta if meta is None else dict(meta)
         number = f"assent-{secrets.token_hex(8)}"
-        self._ours.add(ident(number))
+        self._ours[ident(number)] = set(before)
         params = {**({"cursor": cursor} if cursor else {}), **({"_meta": self._meta} if self._meta else {})}
         await self._relay({"jsonrpc": "2.0", "id": number, "method": "tools/list", "params": params})
 
     async def _told_tools(self, number: str, message: Message) -> None:
-        self.tools.note(message)
         cursor = part(message, "result").get("nextCursor")
         if isinstance(cursor, str) and cursor:
-            await self.learn(cursor=cursor)
+            names = self.tools.note(message)
+            await self.learn(cursor=cursor, before=self._ours[number] | names)
         else:
+            self.tools.note(message, self._ours[number])
             self._learned.set()
-        self._ours.discard(number)
+        self._ours.pop(number, None)
 
     # The end
 

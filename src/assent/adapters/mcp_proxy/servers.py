@@ -3,16 +3,22 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from assent.adapters.mcp_proxy.streamable import shown
+from assent.core.secret_text import without_secrets
 from assent.errors import SettingsError
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _NAME = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_NAMES_SECRET = re.compile(r"token|key|secret|passw|auth|cred|header", re.I)
+_LEFT_OUT = "***"
+_MOST_SHOWN = 200
 _KEYS = {"command", "args", "env", "url", "headers", "type", "trusted"}
 
 
@@ -27,12 +33,57 @@ class Server:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     trusted: bool = False
 
+    is_named: bool = True
+    """The operator gave it its name, and means the same server by it from now on."""
+
+    @property
+    def notes(self) -> str:
+        """Where it is written down how its tools were described: by its name, or by what is started or spoken to."""
+        return self.name if self.is_named else f"{self.name}\0{_digest([self.command, self.url])}"
+
+    @property
+    def identity(self) -> str:
+        """A digest of all that makes it: two servers of one name, or of one command otherwise started, are two."""
+        where = str(Path.cwd()) if self.command else ""
+        return _digest(
+            [self.name, self.command, where, sorted(self.env.items()), self.url, sorted(self.headers.items())]
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it is, without what may be secret in it; for whoever decides."""
+        if self.url:
+            return f", at {shown(self.url)}"
+        told = without_secrets(shlex.join(_discreet(self.command)))
+        if len(told) > 2 * _MOST_SHOWN:
+            told = f"{told[:_MOST_SHOWN]} … {told[-_MOST_SHOWN:]}"
+        return f", started as: {told}" if told else ""
+
+
+def _digest(parts: list[Any]) -> str:
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _discreet(command: Sequence[str]) -> Iterator[str]:
+    """The words of a command; what a word that names a secret is followed by is left out."""
+    follows = False
+    for word in command:
+        name, equals, _ = word.partition("=")
+        is_named = bool(_NAMES_SECRET.search(name))
+        if follows and not word.startswith("-"):
+            yield _LEFT_OUT
+            follows = False
+            continue
+        yield f"{name}={_LEFT_OUT}" if equals and is_named else word
+        follows = is_named and not equals and word.startswith("-")
+
 
 def at(url: str, headers: Sequence[str], name: str = "", *, trusted: bool = False) -> Server:
     """The server at this address."""
     shown(url)
     host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-    return Server(name or host, url=url, headers=dict(_header(each) for each in headers), trusted=trusted)
+    given = dict(_header(each) for each in headers)
+    return Server(name or host, url=url, headers=given, trusted=trusted, is_named=bool(name))
 
 
 def _header(text: str) -> tuple[str, str]:

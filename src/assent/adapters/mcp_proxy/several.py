@@ -12,6 +12,7 @@ from assent.adapters.mcp_proxy.merging import LISTS, introduction, named, parted
 from assent.adapters.mcp_proxy.wire import (
     INTERNAL,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     NO_SUCH_METHOD,
     Message,
     ToClient,
@@ -62,7 +63,12 @@ class Several:
         """What the servers say was told, until all of them are gone."""
 
         async def until_gone(name: str, link: Link) -> None:
-            await link.listen()
+            try:
+                await link.listen()
+            except ConnectionError:
+                raise
+            except Exception:
+                log.exception("the MCP server %s can no longer be heard", name)
             await self._gone(name)
 
         await asyncio.gather(*(until_gone(name, link) for name, link in self._links.items()))
@@ -92,17 +98,31 @@ class Several:
         if message is None:
             return await self._send(error(None, -32700, "this is no JSON"))
         for each in message if isinstance(message, list) else [message]:
-            if not isinstance(each, dict):
-                await self._send(error(None, -32600, "this is no message"))
-            elif "method" not in each:
-                await self._replied(each)
-            elif "id" not in each:
-                await self._notified(each)
-            elif each["method"] in _PLAIN or not (found := self._route(each)):
-                self._start(each, self._answered(each))
-            else:
-                await self._ask_one(*found, original=each)
+            try:
+                await self._take(each)
+            except ConnectionError:
+                raise
+            except Exception:
+                log.exception("a message of the client could not be passed on")
+                if isinstance(each, dict) and "id" in each and "method" in each:
+                    self._asked.pop(ident(each["id"]), None)
+                    await self._send(error(each["id"], INTERNAL, "this could not be passed on"))
         return None
+
+    async def _take(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            await self._send(error(None, INVALID_REQUEST, "this is no message"))
+        elif "method" not in message:
+            await self._replied(message)
+        elif "id" not in message:
+            await self._notified(message)
+        elif {ident(message["id"])} & {*self._asked, *self._tasks}:
+            says = "another request with this id is under way; this one was left out"
+            await self._send(error(message["id"], INVALID_REQUEST, says))
+        elif message["method"] in _PLAIN or not (found := self._route(message)):
+            self._start(message, self._answered(message))
+        else:
+            await self._ask_one(*found, original=message)
 
     async def _replied(self, message: Message) -> None:
         """The client answers what a server asked it."""
@@ -276,7 +296,7 @@ class Several:
                     del self._theirs[number]
                     params = {**part(message, "params"), "requestId": read(number.encode())}
                     await self._send({**message, "params": params})
-        else:
+        elif isinstance(message, dict):
             await self._to_client(line)
 
     async def _gone(self, name: str) -> None:

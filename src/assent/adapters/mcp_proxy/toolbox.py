@@ -1,10 +1,11 @@
 """What one server says of its tools, and how each was described when it was last let through."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from hashlib import sha256
 from typing import Any
 
+from assent.adapters.mcp_proxy.held import Manner
 from assent.adapters.mcp_proxy.wire import part
 from assent.core.action import NOTHING_DECLARED, Declaration, Json, Risk
 from assent.core.verdict import GateKind
@@ -20,15 +21,25 @@ _UNLESS = ", unless its arguments say otherwise"
 class Toolbox:
     """The tools of one server."""
 
-    def __init__(self, server: str, trusted: bool, notebook: Notebook) -> None:
-        self.server, self.trusted, self._notebook = server, trusted, notebook
+    def __init__(self, manner: Manner, notebook: Notebook) -> None:
+        self.server, self.trusted, self._notebook = manner.server, manner.trusted, notebook
+        self._identity, self._place = manner.identity, manner.place
         self._tools: dict[str, dict[str, Any]] = {}
         self._digests: dict[str, str] = {}
 
-    def note(self, message: Mapping[str, Any]) -> None:
-        """What an answer to `tools/list` says is known."""
-        for tool in _listed(message):
+    def note(self, message: Mapping[str, Any], before: Set[str] | None = None) -> set[str]:
+        """What an answer to `tools/list` says is known; the tools that it names.
+
+        Where it is the last page, with what was on those `before` it, whatever is not listed is forgotten.
+        """
+        tools = _listed(message)
+        for tool in tools:
             self._tools[tool["name"]], self._digests[tool["name"]] = tool, _digest(tool)
+        names = {tool["name"] for tool in tools}
+        if before is not None and isinstance(part(message, "result").get("tools"), list):
+            for name in self._tools.keys() - names - before:
+                del self._tools[name], self._digests[name]
+        return names
 
     def schema(self, name: str) -> dict[str, Any]:
         """What the tool takes; empty where that is not known."""
@@ -46,11 +57,11 @@ class Toolbox:
     def _described(self, tool: Mapping[str, Any], name: str, args: Mapping[str, Json], alarm: str) -> Errand:
         schema, description = tool.get("inputSchema"), tool.get("description")
         return Errand(
-            name, args, f"{self.server}/{name}",
+            name, args, f"{self._identity}/{self.server}/{name}",
             description if isinstance(description, str) else "",
             schema if isinstance(schema, dict) else None,
             trusted=self.trusted, effect=_effect(tool.get("annotations"), self.trusted), alarm=alarm,
-            definition=self.definition(name),
+            definition=self.definition(name), why=f"a tool of the MCP server {self.server}{self._place}",
         )  # fmt: skip
 
     def _alarm(self, name: str, tool: Mapping[str, Any]) -> str:
@@ -88,7 +99,7 @@ class Toolbox:
         alarm = _CHANGED if known is not None and known != _digest(tool) else ""
         try:
             return await errands.gate(self._described(tool, name, {}, alarm))
-        except AssentError:
+        except (AssentError, ValueError):
             return None  # it cannot be proposed as it is described; whoever calls it is told why
 
 

@@ -1,6 +1,7 @@
 """What every way to a server has in common, and the way to one that is a process of ours."""
 
 import asyncio
+import logging
 import os
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,6 +10,8 @@ from typing import Any, Protocol
 
 from assent.adapters.mcp_proxy.wire import LONGEST, Message, written
 from assent.errors import SettingsError
+
+log = logging.getLogger("assent.mcp")
 
 LEAVE_SECONDS = 5.0
 """How long a server whose client has left may take to end what is under way."""
@@ -86,4 +89,9 @@ async def relayed(reader: asyncio.StreamReader, take: Callable[[bytes], Awaitabl
     """Each line was taken, until there are no more."""
     while line := await reader.readline():
         if line.strip():
-            await take(line if line.endswith(b"\n") else line + b"\n")
+            try:
+                await take(line if line.endswith(b"\n") else line + b"\n")
+            except ConnectionError:
+                raise  # whoever is to hear it is gone
+            except Exception:
+                log.exception("a message could not be passed on; it was left out")

@@ -14,7 +14,7 @@ LONGEST = 64 * 1024 * 1024
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 """Since 2026-07-28 every message of a client says how it speaks, under these names of its `_meta`."""
-INVALID_PARAMS, NO_SUCH_METHOD, INTERNAL = -32602, -32601, -32603
+INVALID_REQUEST, INVALID_PARAMS, NO_SUCH_METHOD, INTERNAL = -32600, -32602, -32601, -32603
 
 
 def read(line: bytes) -> Any:
@@ -27,12 +27,17 @@ def read(line: bytes) -> Any:
 
 def written(message: Message) -> bytes:
     """The message as a line."""
-    return json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
 
 
 def ident(number: Any) -> str:
-    """1 and "1" are two calls."""
-    return json.dumps(number)
+    """1 and "1" are two calls; 1 and 1.0 are one."""
+    return json.dumps(int(number) if isinstance(number, float) and number.is_integer() else number)
+
+
+def as_text(said: Any) -> str:
+    """What was said, as plain text that can be kept whatever is in it."""
+    return json.dumps(said, sort_keys=True)[:20_000]
 
 
 def part(message: Any, name: str) -> dict[str, Any]:
