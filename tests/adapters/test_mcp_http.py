@@ -178,6 +178,35 @@ async def test_an_answer_that_breaks_off_is_asked_for_again_and_else_nobody_know
     far.server.close()
 
 
+@pytest.mark.parametrize(("status", "ran"), [(303, None), (400, None), (409, None), (429, None), (403, False)])
+async def test_a_status_after_which_the_server_may_have_acted_leaves_the_outcome_open(
+    one: Place, status: int, ran: bool | None
+) -> None:
+    class Turning(Breaking):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            write = writer.write
+            if self.calls == 0:
+                writer.write = lambda data: write(  # type: ignore[method-assign]
+                    f"HTTP/1.1 {status} No\r\nConnection: close\r\n\r\n".encode() if self.calls else data
+                )
+            await super().serve(reader, writer)
+
+    far = Turning(goes_on=True)
+    far.server = await asyncio.start_server(far.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{far.server.sockets[0].getsockname()[1]}/mcp"
+    async with one.link(at(url, [], "files")) as wire:
+        await wire.hello()
+        await wire.call(1, "delete", path="/a")
+        (request,) = await one.waiting()
+        await one.approve(request)
+        said = str(await wire.answer(1))
+        assert str(status) in said
+        assert ("is not known" in said) is (ran is None)
+        assert ("did not run" in said) is (ran is False)
+        await one.becomes(request, State.RUNNING if ran is None else State.FAILED)
+    far.server.close()
+
+
 def test_an_address_or_header_that_cannot_be_used_is_told_without_what_is_secret_in_it() -> None:
     for url, headers in (
         ("ftp://host/mcp", []),

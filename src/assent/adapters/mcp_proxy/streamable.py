@@ -24,6 +24,8 @@ _AGAIN = 3
 """How often a stream that broke is asked for again before its answer counts as lost."""
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+_NOT_TAKEN = frozenset({401, 403, 404, 405, 406, 413, 415, 421})
+"""With these a server says that it did not look at what it was sent; with all others it may have acted."""
 _DID_NOT_RUN = "so this did not run."
 _NOBODY_KNOWS = "Whether this was carried out is not known: find out before you try it again."
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -190,7 +192,7 @@ class HttpServer:
             says += " (a redirect, which is not followed; use the address it leads to)"
         if answer.status_code in (401, 403):
             says += " (pass what it wants with --header 'Authorization: Bearer ${NAME}')"
-        sent = answer.is_server_error
+        sent = answer.status_code not in _NOT_TAKEN
         return await self._told.lost(
             message, f"{says}. {_NOBODY_KNOWS}" if sent else f"{says}, {_DID_NOT_RUN}", sent=sent
         )
