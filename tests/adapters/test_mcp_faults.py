@@ -285,3 +285,77 @@ def called(said):
         await wire.call(3, "list_files")
         assert "waits for a person" in str(await wire.answer(3))
     assert len(one.ledger) == 1
+
+
+async def test_what_was_not_shown_does_not_reach_the_server(one: Place) -> None:
+    async with one.link(odd(one)) as wire:
+        await wire.hello()
+        kept = {"name": "delete_files", "arguments": {"paths": ["/a"]}}
+        more = {"force": True, "requestState": "s", "inputResponses": {"x": 1}}
+        await wire.say(
+            id=1, method="tools/call", params={**kept, **more, "_meta": {"tenant": "production", "progressToken": 5}}
+        )
+        (request,) = await one.waiting()
+        await one.approve(request)
+        await wire.answer(1)
+    assert json.loads(one.ledger[0]) == {**kept, "_meta": {"progressToken": 5}}
+
+
+def asks(result: str) -> str:
+    return f"def called(said): done(said['id'], {{'resultType': 'input_required', **{result}}})"
+
+
+ROUND = {"name": "delete_files", "arguments": {"paths": ["/a"]}, "requestState": "s"}
+
+
+async def test_a_server_that_always_wants_to_know_more_is_asked_a_few_times(one: Place) -> None:
+    async with one.link(odd(one, asks("{'requestState': 's', 'inputRequests': {'sure': {}}}"))) as wire:
+        await wire.hello()
+        await wire.call(0, "delete_files", paths=["/a"])
+        (request,) = await one.waiting()
+        await one.approve(request)
+        await wire.answer(0)
+        for number in range(1, 6):
+            await wire.say(
+                id=number, method="tools/call", params={**ROUND, "inputResponses": {"sure": {"action": "accept"}}}
+            )
+            answer = await wire.answer(number)
+        assert "too often" in str(answer)
+        await one.becomes(request, State.FAILED)
+    assert len(one.ledger) == 6
+
+
+async def test_without_a_state_a_call_does_not_go_on(one: Place) -> None:
+    async with one.link(odd(one, asks("{'inputRequests': {}}"))) as wire:
+        await wire.hello()
+        await wire.call(0, "delete_files", paths=["/a"])
+        (request,) = await one.waiting()
+        await one.approve(request)
+        assert "without a state" in str(await wire.answer(0))
+        await one.becomes(request, State.FAILED)
+
+
+@pytest.mark.parametrize(
+    "answers", [{"sure": {"action": "accept", "content": {"also": "/b"}}}, {"other": {"action": "accept"}}]
+)
+async def test_answers_that_say_something_new_are_seen_by_a_person(one: Place, answers: Any) -> None:
+    server = odd(one, asks("{'requestState': 's', 'inputRequests': {'sure': {}}}"))
+    async with one.link(server, Manner("files", held=Held.TICKET)) as wire:
+        await wire.hello()
+        await wire.call(0, "delete_files", paths=["/a"])
+        await wire.answer(0)
+        (request,) = await one.waiting()
+        await one.approve(request)
+        await wire.call(1, "delete_files", paths=["/a"])
+        await wire.answer(1)
+        params = {**ROUND, "inputResponses": answers}
+        await wire.say(id=2, method="tools/call", params=params)
+        assert "waits for a person" in str(await wire.answer(2))
+        (other,) = await one.waiting()
+        assert other.candidate.action.args["inputResponses"] == answers
+        await one.approve(other)
+        await wire.say(id=3, method="tools/call", params=params)
+        assert "input_required" in str(await wire.answer(3))
+        await one.becomes(request, State.DONE)
+    assert len(one.ledger) == 2
+    assert json.loads(one.ledger[1]) == params

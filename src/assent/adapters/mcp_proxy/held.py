@@ -106,7 +106,8 @@ class Hearing:
 
     def wants_input(self, message: Message) -> bool:
         """The client makes the call again itself, and has not done so yet."""
-        return self.manner.held is Held.INPUT and VERSION in meta_of(message) and not _is_again(message)
+        is_again = isinstance(part(message, "params").get("requestState"), str)
+        return self.manner.held is Held.INPUT and VERSION in meta_of(message) and not is_again
 
     def input_required(self, told: Told, message: Message) -> dict[str, Any] | None:
         """What a client that makes calls again itself is told; none for others."""

@@ -9,10 +9,11 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from assent.adapters.mcp_proxy.held import Hearing, Manner, without_ours
+from assent.adapters.mcp_proxy.calls import ANSWERS, MOST_ROUNDS, Under, answers_in, as_allowed, is_new, round_of
+from assent.adapters.mcp_proxy.held import Hearing, Manner
 from assent.adapters.mcp_proxy.toolbox import Toolbox
 from assent.adapters.mcp_proxy.wire import (
     INTERNAL,
@@ -31,35 +32,13 @@ from assent.adapters.mcp_proxy.wire import (
     written,
 )
 from assent.core.canonical import canonical
-from assent.engine.errands import (
-    LEASE,
-    Errand,
-    Errands,
-    Notebook,
-    Told,
-    begun,
-    changed_words,
-    forget,
-    proposed,
-    waits,
-)  # fmt: skip
+from assent.engine.errands import LEASE, Errand, Errands, Notebook, Told, begun, changed_words, forget, proposed, waits
 from assent.errors import AssentError, InvalidArguments, RunStopped
 
 log = logging.getLogger("assent.mcp")
 
 LEARN_SECONDS = 10.0
 """How long a call waits until the server has told what its tools are."""
-
-
-@dataclass(slots=True)
-class _Under:
-    """A call that was let through and is under way."""
-
-    told: Told
-    changed: bool
-    renewing: asyncio.Task[None]
-    call: str = ""
-    """The same for the same tool and arguments."""
 
 
 class Proxy:
@@ -76,8 +55,8 @@ class Proxy:
         self._listing: dict[str, bool] = {}
         """Lists of tools that the client asked for, and whether from their beginning."""
         self._held: dict[str, asyncio.Task[None]] = {}
-        self._under_way: dict[str, _Under] = {}
-        self._asked_back: dict[str, _Under] = {}
+        self._under_way: dict[str, Under] = {}
+        self._asked_back: dict[str, Under] = {}
         """Calls whose server wants to know more first, by what the client is to say when it goes on."""
         self._learned = asyncio.Event()
         self._ours: dict[str, set[str]] = {}
@@ -168,18 +147,29 @@ class Proxy:
             raise InvalidArguments("a call has a name and, if any, arguments by name")
         assert isinstance(params, dict)  # noqa: S101  it had a name
         await self._knows_its_tools(message)
-        errand = self.tools.errand(name, args or {})
-        if (goes_on := self._asked_back.pop(_round(errand.digest, params), None)) is not None:
-            return await self._goes_on(message, params, goes_on)
-        errand, told = await self._allowed(message, name, args or {})
+        first = self.tools.errand(name, args or {})
+        under, answers, more = None, answers_in(params), dict[str, Any]()
+        if (known := round_of(first.digest, params)) and (under := self._asked_back.get(known)) is not None:
+            if not is_new(answers, under.wanted):
+                return await self._goes_on(message, self._asked_back.pop(known), answers)
+            if ANSWERS in first.args:
+                raise InvalidArguments(f"a tool with an argument called {ANSWERS} cannot be told more")
+            more = {ANSWERS: answers}  # nobody has seen that, so it is judged with the rest
+        errand, told = await self._allowed(message, name, {**first.args, **more})
         if told is None:
             return None
         changed = not told.simply_runs and told.args is not None and canonical(told.args) != canonical(errand.args)
-        if not told.simply_runs:
-            self._begin(message, _Under(told, changed, self._renewing(told), errand.digest))
+        runs = dict(told.args if changed and told.args is not None else errand.args)
+        if more:
+            more = {"requestState": params["requestState"], ANSWERS: runs.pop(ANSWERS, {})}
+        if under is not None and self._asked_back.pop(known, None) is not None:
+            await self._reported(under, {"result": {"goes_on_as": told.code}})
+        renewing = None if told.simply_runs else self._renewing(told)
+        rounds = under.rounds if under is not None else 0
+        self._begin(message, Under(told, runs, changed, renewing, first.digest, rounds))
         if errand.alarm:
             self.tools.pin(name)
-        return await self._passed_on(message, _as_allowed(message, params, told, changed))
+        return await self._passed_on(message, as_allowed(message, runs, more))
 
     async def _passed_on(self, message: Message, allowed: Message) -> None:
         """The call is on its way; where it cannot be sent, that is on record, and the client hears of it."""
@@ -189,14 +179,17 @@ class Proxy:
             log.exception("a call could not be sent to the server")
             await self.lost(message, "This could not be sent to the MCP server, so it did not run.", sent=False)
 
-    def _begin(self, message: Message, under: _Under) -> None:
+    def _begin(self, message: Message, under: Under) -> None:
         self._under_way[ident(message["id"])] = under
 
-    async def _goes_on(self, message: Message, params: Mapping[str, Any], under: _Under) -> None:
+    async def _goes_on(self, message: Message, under: Under, answers: Mapping[str, Any]) -> None:
         """The client answers what the server wanted to know: that is still the call that was allowed, once."""
-        await self._errands.renew(under.told.id, under.told.fence)
-        self._begin(message, replace(under, renewing=self._renewing(under.told)))
-        await self._passed_on(message, _as_allowed(message, params, under.told, under.changed))
+        if not under.told.simply_runs:
+            await self._errands.renew(under.told.id, under.told.fence)
+            under = replace(under, renewing=self._renewing(under.told))
+        self._begin(message, under)
+        more = {"requestState": message["params"]["requestState"], **({ANSWERS: answers} if answers else {})}
+        await self._passed_on(message, as_allowed(message, under.args, more))
 
     async def _knows_its_tools(self, message: Message) -> None:
         """The server was asked for its tools; as the client speaks to it, where every message says how that is."""
@@ -302,14 +295,25 @@ class Proxy:
             return await (self._to_client(line) if told is None else self._send(told))
         if (under := self._under_way.pop(number, None)) is None:
             return await self._to_client(line)
-        under.renewing.cancel()
+        under.stop()
         if part(message, "result").get("resultType") == "input_required":
-            self._asked_back[_round(under.call, part(message, "result"))] = under
-            return await self._to_client(line)
+            return await self._wants_more(under, message, line)
         await self._reported(under, message)
         if not under.changed:
             return await self._to_client(line)
         return await self._send(with_a_word(message, changed_words(under.told.args or {})))
+
+    async def _wants_more(self, under: Under, message: Message, line: bytes) -> None:
+        """The client may go on with the call; not for ever, and only where the server will know it again."""
+        result = part(message, "result")
+        key, wanted = round_of(under.call, result), frozenset(part(result, "inputRequests"))
+        if key and under.rounds < MOST_ROUNDS:
+            self._asked_back[key] = replace(under, rounds=under.rounds + 1, wanted=wanted)
+            return await self._to_client(line)
+        why = "too often" if key else "without a state to go on with"
+        says = f"The MCP server asked for more {why}, so this call has ended; what it did until then is not known."
+        await self._reported(under, error(message["id"], INTERNAL, says))
+        return await self._refused(message["id"], says)
 
     async def lost(self, message: Message, says: str, *, sent: bool) -> None:
         """No answer will come; empty `says`: and nobody waits for one.
@@ -324,17 +328,19 @@ class Proxy:
         self._listing.pop(key, None)
         under = self._under_way.pop(key, None)
         if under is not None:
-            under.renewing.cancel()
+            under.stop()
             if not sent:
                 await self._reported(under, error(number, INTERNAL, says))
-            says += f" This was request {under.told.code}." if says else ""
+            says += f" This was request {under.told.code}." if says and under.told.code else ""
         if not says:
             return None
         if message.get("method") == "tools/call":
             return await self._refused(number, says)
         return await self._send(error(number, INTERNAL, says))
 
-    async def _reported(self, under: _Under, message: Message) -> None:
+    async def _reported(self, under: Under, message: Message) -> None:
+        if under.told.simply_runs:
+            return
         result, wrong = message.get("result"), ""
         if "error" in message or (isinstance(result, Mapping) and result.get("isError")):
             wrong = as_text({"said": message.get("error", result)})
@@ -386,14 +392,3 @@ class Proxy:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _round(call: str, said: Mapping[str, Any]) -> str:
-    """By what a call that goes on is known again: the same call, with the state that its server gave out."""
-    return f"{call}:{ident(said.get('requestState'))}"
-
-
-def _as_allowed(message: Message, params: Mapping[str, Any], told: Told, changed: bool) -> dict[str, Any]:
-    """The call as its server gets it."""
-    said = without_ours(params)
-    return {**message, "params": {**said, "arguments": dict(told.args or {})} if changed else said}
