@@ -113,6 +113,16 @@ async def test_a_dangerous_command_waits_and_is_allowed_when_a_person_approves(c
     assert again.code == 0  # told twice, it is so once
 
 
+async def test_an_answer_that_cannot_be_kept_as_it_is_ends_its_request_all_the_same(claude: Claude) -> None:
+    hook = asyncio.create_task(claude.before("Bash", DELETE, "t1", "--wait", "30"))
+    request = await claude.waiting()
+    await claude.desk.inbox.approve(claude.desk.person(), request.id, confirm=await claude.phrase(request))
+    assert (await hook)["permissionDecision"] == "allow"
+    done = await claude.says("PostToolUse", "Bash", DELETE, "t1", tool_response={"stdout": "half \ud83d"})
+    assert done.code == 0, done.problem
+    assert await claude.state(request) is State.DONE
+
+
 async def test_a_failure_is_on_record(claude: Claude) -> None:
     hook = asyncio.create_task(claude.before("Bash", DELETE, "t1", "--wait", "30"))
     request = await claude.waiting()

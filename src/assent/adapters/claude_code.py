@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from assent.adapters.tool_calls import kept, whole
 from assent.core.action import Json
 from assent.core.canonical import canonical, restore
 from assent.engine.errands import Errand, Errands, Notebook, begun, changed_words, forget, proposed, waits
@@ -95,9 +96,8 @@ async def after(errands: Errands, event: Mapping[str, Any], folder: Path) -> Non
     if found is None:
         return
     failed = event.get("hook_event_name") == "PostToolUseFailure"
-    error = str(event.get("error") or "it failed")[:20_000] if failed else ""
-    result = restore(canonical({"response": event.get("tool_response")}))["response"]
-    await errands.report(*found, result, error)
+    error = whole(str(event.get("error") or "it failed")[:20_000]) if failed else ""
+    await errands.report(*found, kept(event.get("tool_response")), error)
 
 
 def is_to_report(event: Mapping[str, Any], folder: Path) -> bool:
