@@ -22,8 +22,8 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python
 ARGS ?=
 
 # What the adapters of frameworks are tested with at the low end; keep it with the extras in pyproject.toml.
-OLD_VERSIONS := claude-agent-sdk==0.2.170 langchain==1.4.0 langgraph==1.2.11 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
-OLD_TESTS := $(foreach each,langgraph langgraph_docs langgraph_hard langchain openai_agents pydantic_ai claude_agent,tests/adapters/test_$(each).py)
+OLD_VERSIONS := claude-agent-sdk==0.2.170 langchain==1.4.7 langgraph==1.2.20 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
+OLD_TESTS := $(foreach each,openai_agents pydantic_ai claude_agent,tests/adapters/test_$(each).py)
 
 # Hundreds of processes are started here: none should compile what another has compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
@@ -117,7 +117,7 @@ $(MODELS)/.ready: pyproject.toml constraints-models.txt | $(READY)
 $(OLDEST)/.ready: pyproject.toml constraints.txt Makefile | $(READY)
 	@echo "setting up $(OLDEST) with the oldest versions of frameworks (once, a minute or two)…"
 	@$(PY) -m venv $(OLDEST)
-	@grep -v -E '^(claude-agent-sdk|langchain|langchain-core|langgraph|langgraph-prebuilt|langgraph-sdk|openai-agents|pydantic-ai-slim|pydantic-graph)==' \
+	@grep -v -E '^(claude-agent-sdk|openai-agents|pydantic-ai-slim|pydantic-graph)==' \
 		constraints.txt > $(OLDEST)/constraints.txt
 	@$(OLDEST)/bin/python -m pip install -qq --disable-pip-version-check --no-input -c $(OLDEST)/constraints.txt \
 		$(OLD_VERSIONS) anthropic mcp langgraph-checkpoint-sqlite langgraph-checkpoint-postgres \

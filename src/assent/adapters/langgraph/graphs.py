@@ -163,6 +163,8 @@ class AttachedGraph:
             run.taken_again()
             await self._called(Command(resume=answers) if answers else None, config, more, take, stream=stream)
             state = await self._state(config)
+            if answers.keys() & {each.id for each in state.interrupts}:
+                raise GuardError("LangGraph asks again what it was answered; it takes answers by id since 1.2.20")
         run.outcome = _as_json(state.values)
 
     async def _none_swallowed(self, run: ActiveRun, state: StateSnapshot) -> bool:
