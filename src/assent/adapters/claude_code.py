@@ -81,7 +81,7 @@ async def before(errands: Errands, event: Mapping[str, Any], folder: Path, *, wa
         return _answer(late, f"Assent: {waits(told)}")
     if not told.may_begin:
         forget(notebook, errand)
-        return _answer("deny", f"Assent: {told.says}.")
+        return _answer("deny", f"Assent: {told.says.rstrip('.')}.")
     began = await begun(errands, errand, notebook, told, call)
     if began is None:
         return await before(errands, event, folder, wait=wait, late=late)

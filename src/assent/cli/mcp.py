@@ -125,6 +125,11 @@ async def _relayed(take: ToClient, link: Link | Several) -> int:
 
 async def _reader(stream: Any) -> asyncio.StreamReader:
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST)
+    mode = os.fstat(stream.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()):
+        reader.feed_data(await asyncio.to_thread(stream.buffer.read))  # a file has nothing to wait for
+        reader.feed_eof()
+        return reader
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _copy(stream, "rb"))
     return reader
 

@@ -40,6 +40,8 @@ def found(target: str) -> Gate:
         raise
     for part in attribute.split("."):
         value = getattr(value, part, None)
+    if value is None:
+        raise SettingsError(f"{name} has no {attribute}; give the gate a name there, such as gate = assent.open()")
     if isinstance(value, BlockingGate):
         return value.gate
     if not isinstance(value, Gate):

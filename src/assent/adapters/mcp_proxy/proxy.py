@@ -217,7 +217,7 @@ class Proxy:
                 return errand, None
             if not told.may_begin:
                 forget(self._notebook, errand)
-                await self._refused(number, f"{told.says}.")
+                await self._refused(number, f"{told.says.rstrip('.')}.")
                 return errand, None
             began = await begun(self._errands, errand, self._notebook, told, secrets.token_hex(12))
             if began is not None:
