@@ -11,13 +11,16 @@ from tests import postgres
 BOTH = "ASSENT_TEST_BOTH"
 """Environment variable that has every test run on both databases."""
 SURFACES = (
-    "adapters/test_claude_code", "adapters/test_mcp",
-    "remote/test_terminal", "remote/test_docs", "server/test_alike", "server/test_card_pages", "server/test_door",
-    "server/test_first_start", "server/test_odd_calls", "server/test_passkeys", "server/test_sheets", "server/test_sso",
+    "adapters/test_claude_code", "adapters/test_mcp", "cli/test_run_card", "cli/test_runs", "cli/test_timeline",
+    "engine/test_attacks_by_text", "engine/test_attacks_with_secrets", "engine/test_secrets_in_facts",
+    "remote/test_broken_line", "remote/test_docs", "remote/test_terminal", "server/test_agents_api",
+    "server/test_agents_runs_api", "server/test_alike", "server/test_api", "server/test_card_pages",
+    "server/test_costly_schemas", "server/test_door", "server/test_first_start", "server/test_matrix",
+    "server/test_odd_calls", "server/test_passkeys", "server/test_repeats", "server/test_sheets", "server/test_sso",
     "server/test_step_up",
 )  # fmt: skip
 """Pages, words and proofs of identity: what they keep is kept by stores that pass the same contract."""
-WAITING = ("approved_call_runs", "of_several_at_once", "find_their_calls_by_id", "ends_the_run", "the_scenario")
+WAITING = ("of_several_at_once", "ends_the_run", "the_scenario")
 """What agents of frameworks do that wait in their process; all of the contract is run with those that park."""
 
 
