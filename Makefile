@@ -22,8 +22,8 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python
 ARGS ?=
 
 # What the adapters of frameworks are tested with at the low end; keep it with the extras in pyproject.toml.
-OLD_VERSIONS := claude-agent-sdk==0.2.170 langchain==1.4.7 langgraph==1.2.20 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
-OLD_TESTS := $(foreach each,openai_agents pydantic_ai claude_agent,tests/adapters/test_$(each).py)
+OLD_VERSIONS := claude-agent-sdk==0.2.182 langchain==1.4.7 langgraph==1.2.20 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
+OLD_TESTS := $(foreach each,openai_agents pydantic_ai,tests/adapters/test_$(each).py)
 
 # Hundreds of processes are started here: none should compile what another has compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=

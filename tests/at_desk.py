@@ -12,8 +12,9 @@ from assent.core.request import Request, State
 from assent.engine.policies import apply_policy
 from assent.ports import Filter
 
-PATIENCE = 30.0
-"""How long a test waits for what is bound to happen. Only what is broken takes longer, however busy the machine."""
+PATIENCE = 60.0
+"""How long a test waits for what is bound to happen, such as a worker's slow sweep, which comes after 30 seconds. Only
+what is broken takes longer, however busy the machine."""
 
 
 @dataclass

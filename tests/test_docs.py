@@ -29,8 +29,12 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def blocks(*languages: str):
     for page in PAGES:
-        for number, match in enumerate(BLOCK.finditer(page.read_text())):
-            if match.group(1) in languages:
+        found = list(BLOCK.finditer(page.read_text()))
+        # A program that is shown with a diff is run with it, by tests/adapters/test_diffs.py.
+        shown = next((match for match in found if match.group(1) == "python"), None)
+        has_diff = any(match.group(1) == "diff" for match in found)
+        for number, match in enumerate(found):
+            if match.group(1) in languages and not (has_diff and match is shown):
                 yield pytest.param(match.group(2), id=f"{page.stem}-{number}")
 
 
