@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -248,3 +248,38 @@ async def test_what_a_worker_needs_of_a_thread_is_on_record_before_it_ever_parks
     house.start(attach(gate, graph.compile(checkpointer=InMemorySaver())).ainvoke(TASK, CONFIG))
     await started.wait()
     assert "t1" in str(await house.desk.store.snapshot("default", (await house.run()).id))
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+async def test_our_own_errors_out_of_a_tool_are_its_errors(house: House, tmp_path: Path, awaited: bool) -> None:
+    """It ran, so the model is not told that it did not."""
+    gate = await house.gate()
+
+    def delete_file(path: str) -> str:
+        """Deletes a file for good."""
+        house.world.did.append(path)
+        raise GuardError("the disk is guarded")
+
+    def says(state: MessagesState) -> dict[str, Any]:
+        for message in state["messages"]:
+            if isinstance(message, ToolMessage):
+                house.world.heard[message.tool_call_id] = str(message.content)
+        calls = [{"id": "c-1", "name": "delete_file", "args": {"path": "a"}}] if len(state["messages"]) == 1 else []
+        return {"messages": [AIMessage("", tool_calls=calls)]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", says)
+    graph.add_node("tools", ToolNode([delete_file]))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+    graph.add_edge("tools", "model")
+    sync = house.stack.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
+    made = attach(gate, graph.compile(checkpointer=InMemorySaver() if awaited else sync), wait=True)
+    work = house.start(made.ainvoke(TASK, CONFIG))
+    await house.approve((await house.waiting())[0])
+    await work
+    assert house.world.did == ["a"]
+    assert "the disk is guarded" in house.world.heard["c-1"]
+    assert "did not run" not in house.world.heard["c-1"]
+    (request,) = await house.requests()
+    assert request.state is State.FAILED

@@ -98,6 +98,10 @@ class Given:
         return f"{told}\n\n{self.says}" if self.says else told
 
 
+class ToolRaised(Exception):
+    """The tool ran and raised one of our own errors, such as the denial of something inside it."""
+
+
 class StartsAgain(Exception):
     """Raised out of `make`: the tool stopped inside to wait for something, and is called again from its start."""
 
@@ -127,9 +131,9 @@ class ToolCalls:
         """The call is judged and on record, or was before; nothing is waited for."""
         if not call.id:
             raise InvalidArguments(f"the call of {call.name} has no id, so that it could not be found again")
-        if call.asks:
-            return Standing(await self._question(call))
         within = f"{call.thread}:{call.id}" if call.thread and CURRENT.get() is None else call.id
+        if call.asks:
+            return Standing(await self._question(call, within))
         attempt = 1
         described: dict[str, Any] = {
             "description": call.description, "schema": call.schema, "insists": call.insists,
@@ -149,11 +153,11 @@ class ToolCalls:
                 return Standing(proposal.request, proposal)
             attempt += 1
 
-    async def _question(self, call: ToolCall) -> Request:
+    async def _question(self, call: ToolCall, key: str) -> Request:
         text, choices = call.args.get("question"), call.args.get("choices") or ()
         if not isinstance(text, str) or not text or isinstance(choices, str):
             raise InvalidArguments(f"{ASK} takes a question and, if any, a list of choices")
-        request = await self.gate.question(text, choices=tuple(map(str, choices)), time=None, key=call.id)
+        request = await self.gate.question(text, choices=tuple(map(str, choices)), time=None, key=key)
         asked = request.ask.question
         if asked is None or (asked.text != text and not holds_marks([asked.text, text])):
             raise Conflict(
@@ -181,6 +185,8 @@ class ToolCalls:
             if denied.stop:
                 raise
             return Given(says=f"{denied}", ran=False)
+        except ToolRaised as raised:
+            return Given(says=f"{call.name} failed: {raised}", failed=True)
         except ActionFailed as failed:
             return Given(says=f"{failed.error or failed}", failed=True)
         except OutcomeUnknown as unknown:
@@ -193,7 +199,7 @@ class ToolCalls:
             return Given(proposal.result, _changed(proposal.request))
         try:
             async with proposal.execution(patience) as running:
-                value = await self._other(running) if running.action != call.name else await make(dict(running.args))
+                value = await self._called(call, make, running)
                 running.result = keep(value)
         except AlreadyDecided:
             # The same call beside this one was faster; what came of that is what came of this.
@@ -203,6 +209,15 @@ class ToolCalls:
             proposal = again.proposal
             return Given(proposal.result, _changed(proposal.request))
         return Given(value, _changed(proposal.request))
+
+    async def _called(self, call: ToolCall, make: Make, running: Running) -> Any:
+        """What the tool gave. Our own errors that come out of it are its errors, and no word about this call."""
+        try:
+            return await (self._other(running) if running.action != call.name else make(dict(running.args)))
+        except AssentError as problem:
+            if isinstance(problem, Denied) and problem.stop:
+                raise
+            raise ToolRaised(str(problem)) from problem
 
     async def _other(self, running: Running) -> Any:
         """An option that was chosen runs another action, which is guarded here."""

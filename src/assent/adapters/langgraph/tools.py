@@ -1,7 +1,6 @@
 """The tools of a LangGraph graph: every call is proposed first, and one that waits interrupts the graph."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -10,7 +9,7 @@ from assent.adapters.tool_calls import Given, StartsAgain, ToolCall, ToolCalls, 
 from assent.core.action import Declaration, Json
 from assent.core.request import Request
 from assent.engine.gate import Gate
-from assent.engine.runs import current_run
+from assent.engine.holding import CURRENT
 from assent.engine.threads import in_thread
 from assent.errors import AssentError, GuardError
 
@@ -50,12 +49,8 @@ class GatedTools:
                 _interrupt(standing.request)
                 standing = await self._calls.proposed(call)
             given = await self._calls.given(call, _made(request, handler), standing, _kept)
-        except _Failed as failed:
-            return failed.message
-        except StartsAgain as again:
-            raise again.__cause__ or again from None
-        except AssentError as problem:
-            return _message(request, Given(says=for_model(problem), ran=False))
+        except (_Failed, StartsAgain, AssentError) as problem:
+            return _instead(request, problem)
         return _message(request, given)
 
     def call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
@@ -72,18 +67,13 @@ class GatedTools:
                 _interrupt(standing.request)
                 standing = run(self._calls.proposed(call))
             given = run(self._calls.given(call, _made(request, handled), standing, _kept))
-        except _Failed as failed:
-            return failed.message
-        except StartsAgain as again:
-            raise again.__cause__ or again from None
-        except AssentError as problem:
-            return _message(request, Given(says=for_model(problem), ran=False))
+        except (_Failed, StartsAgain, AssentError) as problem:
+            return _instead(request, problem)
         return _message(request, given)
 
     def _from_thread(self, work: Any) -> Any:
-        with suppress(GuardError):
-            return current_run().run_from_thread(work)
-        return self._gate.portal.run(work)
+        active = CURRENT.get()
+        return self._gate.portal.run(work) if active is None else active.run_from_thread(work)
 
     def _call(self, request: ToolCallRequest) -> ToolCall:
         called, tool = request.tool_call, request.tool
@@ -171,6 +161,16 @@ def place() -> str:
 def _kept(made: Any) -> Json:
     """What is kept of a tool's answer: what the model reads of it."""
     return kept(made.content) if isinstance(made, ToolMessage) else kept(str(made))
+
+
+def _instead(request: ToolCallRequest, problem: Exception) -> Any:
+    """What the model gets where the tool's answer is none; a tool that stopped inside stops the graph."""
+    match problem:
+        case _Failed():
+            return problem.message
+        case AssentError():
+            return _message(request, Given(says=for_model(problem), ran=False))
+    raise problem.__cause__ or problem from None
 
 
 def _message(request: ToolCallRequest, given: Given) -> Any:
