@@ -282,6 +282,7 @@ async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(house):
 
     call = house.start(delete_files(["a"]))
     (request,) = await house.waiting()
+    await house.waited_for(request.id, 1)
     call.cancel()
     await house.in_state(request.id, State.CANCELLED)
 
