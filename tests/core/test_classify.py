@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assent.core.action import Action, Basis, Declaration, Effect, Reach, Risk
@@ -268,6 +268,32 @@ def test_classification_is_total(
     assert found.reasons
 
 
+answers = st.sampled_from([None, True, False])
+words = st.builds(
+    Declaration,
+    reversible=answers,
+    reach=st.sampled_from([None, *Reach]),
+    outside=answers,
+    money=answers,
+    risk=st.sampled_from([None, None, *Risk]),
+)
+
+
+@example("get_secret", Declaration(outside=True), Declaration(outside=False))
+@example("get_secret", Declaration(reversible=False), Declaration(reversible=True))
+@given(names, words, words)
+def test_what_somebody_claims_never_makes_it_milder(name: str, claimed: Declaration, declared: Declaration) -> None:
+    for trusted in (True, False):
+        plain = of(name, trusted=trusted, declared=declared)
+        worse = of(name, trusted=trusted, declared=declared, claimed=claimed)
+        assert worse.risk >= plain.risk
+        assert worse.effect.reversible <= plain.effect.reversible
+        assert worse.effect.reach >= plain.effect.reach
+    ours, foreign = (of(name, trusted=each, declared=declared, claimed=claimed) for each in (True, False))
+    assert foreign.risk >= ours.risk
+
+
+@example("GetAndSecret", "", None, {})
 @given(names, descriptions, schemas, arguments)
 def test_a_stranger_is_never_judged_milder_than_our_own(
     name: str, description: str, schema: dict[str, Any] | None, args: dict[str, Any]

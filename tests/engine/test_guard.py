@@ -276,34 +276,6 @@ async def test_an_error_of_the_function_reaches_the_caller_and_the_record(house)
     assert request.error == "OSError: disk on fire"
 
 
-async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(house):
-    @house.gate.guard(reversible=False)
-    async def delete_files(files: list[str]) -> None: ...
-
-    call = house.start(delete_files(["a"]))
-    (request,) = await house.waiting()
-    await house.waited_for(request.id, 1)
-    call.cancel()
-    await house.in_state(request.id, State.CANCELLED)
-
-
-async def test_an_action_cancelled_while_running_is_not_called_done(house):
-    begun = asyncio.Event()
-
-    @house.gate.guard(reversible=True, reach="local")
-    async def write_slowly(path: str) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    call = house.start(write_slowly("a"))
-    await begun.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    (request,) = (await house.inbox.page(Filter(states=(State.RUNNING,)))).requests
-    assert request.finished_at is None
-
-
 async def test_review_afterwards_appears_without_having_blocked_anything(house):
     await house.policy(CAREFUL)
 

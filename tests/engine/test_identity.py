@@ -14,6 +14,7 @@ from assent.core.authority import Principal
 from assent.core.change import Change
 from assent.core.credential import Credential, CredentialKind
 from assent.core.policy import Person, Policy, builtin_policy
+from assent.engine import identity
 from assent.engine.identity import Identities, _wait, is_workspace, workspace_of
 from assent.errors import InvalidDecision, NotAllowed
 from assent.ports import Store
@@ -22,6 +23,12 @@ from assent.settings import load
 ADA, PASSWORD = Principal("ada"), "correct horse battery"
 POLICY = replace(builtin_policy(), people=(Person("ada"), Person("ben")))
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords() -> None:
+    """Here they cost what they cost."""
+    identity._nobodys_proof.cache_clear()
 
 
 @pytest.fixture
@@ -35,6 +42,11 @@ async def store(database: str) -> AsyncIterator[Store]:
 @pytest.fixture
 def identities(store: Store) -> Identities:
     return Identities(store, "default")
+
+
+def test_a_password_is_slow_to_try_out() -> None:
+    hasher = identity._hasher()
+    assert (hasher.memory_cost >= 64 * 1024, hasher.time_cost >= 3) == (True, True)
 
 
 async def test_nothing_secret_is_kept_or_logged(store: Store, identities: Identities) -> None:

@@ -109,6 +109,16 @@ class Declaration:
     def is_empty(self) -> bool:
         return self == NOTHING_DECLARED
 
+    @property
+    def answers(self) -> list[str]:
+        """The questions that it answers."""
+        return [name for name in ("reversible", "reach", "outside", "money") if getattr(self, name) is not None]
+
+    @property
+    def is_complete(self) -> bool:
+        """It leaves none of the four questions open."""
+        return len(self.answers) == 4
+
 
 NOTHING_DECLARED = Declaration()
 

@@ -115,8 +115,19 @@ def profile(
     """
     parts = split_name(name)
     entry = find_entry(parts)
-    guess = _guess(parts, entry, signs_in(description), _parameters(schema), trusted=trusted)
+    signs, parameters = signs_in(description), _parameters(schema)
+    guess = _guess(parts, entry, signs, parameters, trusted=trusted)
+    if not trusted:
+        # What a stranger says counts against it as much as our own words would.
+        ours = _guess(parts, entry, signs, parameters, trusted=True)
+        guess = guess.raised(ours.effect, ours.reasons[0]).at_least(ours.least, ours.reasons[0])
     base = _with_declared(_worse(guess, claimed), declared)
+    if not (claimed.is_empty or declared.is_empty):
+        # What was claimed and then pinned by the operator must not take away what speaks against it without the claim.
+        plain = _with_declared(guess, declared)
+        base = base if base.risk >= plain.risk else replace(base, risk=plain.risk, reasons=plain.reasons)
+        least = claimed.risk if declared.risk is None and not declared.is_complete else None
+        base = base if least is None or base.risk >= least else replace(base, risk=least)
     if not trusted and declared.reach is None:
         base = replace(base, vouched=False)
     telling = _TELLING.get(parts.verb or "", frozenset()) if base.effect.is_read else frozenset()
@@ -134,10 +145,13 @@ class _Guess:
 
     def raised(self, effect: Effect, reason: str) -> "_Guess":
         joined = _stricter(self.effect, effect)
-        return self if joined == self.effect else replace(self, effect=joined, reasons=(*self.reasons, reason))
+        return self if joined == self.effect else replace(self, effect=joined, reasons=self._with(reason))
 
     def at_least(self, risk: Risk, reason: str) -> "_Guess":
-        return self if self.least >= risk else replace(self, least=risk, reasons=(*self.reasons, reason))
+        return self if self.least >= risk else replace(self, least=risk, reasons=self._with(reason))
+
+    def _with(self, reason: str) -> tuple[str, ...]:
+        return self.reasons if reason in self.reasons else (*self.reasons, reason)
 
 
 def _guess(parts: Name, entry: Entry | None, signs: Signs, parameters: frozenset[str], *, trusted: bool) -> _Guess:
@@ -250,8 +264,7 @@ def _with_declared(guess: _Guess, declared: Declaration) -> Assessment:
         risk = max(guess.effect.risk, guess.least, key=lambda risk: risk.rank)
         return Assessment(guess.effect, risk, guess.basis, guess.reasons)
     effect = _pinned(guess.effect, declared)
-    answers = [name for name in ("reversible", "reach", "outside", "money") if getattr(declared, name) is not None]
-    complete = len(answers) == 4
+    answers, complete = declared.answers, declared.is_complete
     risk = declared.risk or effect.risk
     if declared.risk is None and not complete and guess.least > risk and effect == guess.effect:
         risk = guess.least

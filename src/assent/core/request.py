@@ -11,6 +11,9 @@ from enum import Enum
 from assent.core.action import Json
 from assent.core.decision import Candidate, Vote
 
+NEVER_RAN = "cancelled before it ran"
+"""The error of what was begun and then not done, since whoever wanted it was gone."""
+
 
 class State(Enum):
     """Where a request stands."""

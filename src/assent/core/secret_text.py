@@ -124,14 +124,20 @@ def secret_texts(args: Mapping[str, Json], *, named: bool = True) -> tuple[str, 
 
     Names of fields are looked at too. A number in a field made for secrets is not text, and not among these.
     """
-    found: set[str] = set()
+    by_name, by_shape = secrets_by_kind(args)
+    return tuple(sorted(by_name | by_shape if named else by_shape, key=lambda text: (-len(text), text)))
+
+
+def secrets_by_kind(args: Mapping[str, Json]) -> tuple[set[str], set[str]]:
+    """The secrets that the names of their fields tell, and those that their shapes do."""
+    named: set[str] = set()
+    shaped: set[str] = set()
     for _trail, key, text in _strings(args):
         if is_secret_key(key, text):
-            if named:
-                found.add(text)
+            named.add(text)
         elif holds_secret(text):
-            found.update(shapes_in(text))
-    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+            shaped.update(shapes_in(text))
+    return named, shaped
 
 
 def holds_any_secret(args: Mapping[str, Json]) -> bool:

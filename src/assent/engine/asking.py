@@ -21,7 +21,7 @@ from assent.engine.execution import Execution
 from assent.engine.judgement import Context, Judgement, merged
 from assent.engine.office import Outpaced, nobody_holds
 from assent.engine.pressure import Throttle
-from assent.engine.sealing import holds_marks, redacted, sealed
+from assent.engine.sealing import holds_marks, marks_in, redacted, sealed
 from assent.engine.threads import in_thread
 from assent.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assent.engine.waiting import Hub
@@ -320,7 +320,12 @@ class Asking:
         if not context.key or not holds_marks(prepared.args):
             return None
         known = await self.store.by_step(self.workspace, context.run, context.key)
-        return None if known is None else _same_call(known, prepared)
+        if known is None:
+            return None
+        # A secret that the agent left to the tool's own default has no mark yet.
+        marks = dict.fromkeys(marks_in(known.ask.candidate.args_text), "")
+        clean, _ = sealed(self.vault, known.id, prepared.args, prepared.tool.secret, marks)
+        return _same_call(known, replace(prepared, args=clean))
 
     async def _existing(self, known: DuplicateStep, prepared: Prepared) -> Request:
         request = await self.store.request(self.workspace, known.request_id)

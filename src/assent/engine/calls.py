@@ -52,15 +52,16 @@ class Calls(Asking):
 
     async def _withdrawn(self, request: Request) -> None:
         """A caller that stopped waiting and cannot find its request again leaves nothing in the inbox."""
-        if request.ask.step or request.ask.executor is Executor.WORKER:
-            return
+        await self._given_up(request.id)
 
+    async def _given_up(self, request_id: str) -> None:
         def step(view: View) -> Change | None:
-            if view.request is None or view.request.state is not State.PENDING:
+            now = view.request
+            if now is None or now.state is not State.PENDING or now.ask.step or now.ask.executor is Executor.WORKER:
                 return None
-            return advance(view.request, Cancel(request.ask.agent, "the caller stopped waiting"), view.now)
+            return advance(now, Cancel(now.ask.agent, "the caller stopped waiting"), view.now)
 
-        await self.store.transact(self.workspace, request.id, step)
+        await self.store.transact(self.workspace, request_id, step)
 
     async def admitted(self, prepared: Prepared, patience: float | None) -> Request:
         """A request that is running and ours to run now, or one that has ended already."""
@@ -73,7 +74,7 @@ class Calls(Asking):
             else:
                 await self.judgement.until_go(prepared.context.agent, patience)
         if not prepared.verdict.gate.holds:
-            request, is_new = await self._submitted(prepared, patience)
+            request, is_new = await self._submitted(prepared, patience, str(uuid7()))
             return (
                 request
                 if is_new and request.state is State.RUNNING
@@ -92,15 +93,21 @@ class Calls(Asking):
             await self.judgement.until_go(prepared.context.agent, patience)
             # It was somebody else's who asked for the same and no longer wants it; we still do.
 
-    async def _submitted(
-        self, prepared: Prepared, patience: float | None, request_id: str | None = None
-    ) -> tuple[Request, bool]:
+    async def _submitted(self, prepared: Prepared, patience: float | None, request_id: str) -> tuple[Request, bool]:
         """As `submit`, once no switch holds the agent up; a run sees to that itself."""
-        if prepared.context.active is not None:
-            return await self.submit(prepared, request_id=request_id)
-        return await self.judgement.once_going(
-            prepared.context.agent, patience, lambda: self.submit(prepared, request_id=request_id)
-        )
+        try:
+            if prepared.context.active is not None:
+                return await self.submit(prepared, request_id=request_id)
+            return await self.judgement.once_going(
+                prepared.context.agent, patience, lambda: self.submit(prepared, request_id=request_id)
+            )
+        except asyncio.CancelledError:
+            # It may be on record all the same. What waits is also waited for by others, if they asked for the same.
+            if prepared.verdict.gate.holds:
+                await asyncio.shield(self._given_up(request_id))
+            else:
+                await asyncio.shield(self.execution.did_not_run(self.workspace, request_id, 1))
+            raise
 
     async def _decided(
         self,

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fcntl import LOCK_EX, flock
 from hashlib import sha256
@@ -171,8 +171,9 @@ class Noted:
 
     asked: dict[str, str] = field(default_factory=dict)
     """The keys of requests that nobody has used yet, by digest."""
-    begun: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """What is to be reported, by the other program's name for the call: the request and its fence."""
+    begun: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    """What is to be reported, by the other program's name for the call: the request, its fence, and the digest of what
+    may run."""
     pins: dict[str, str] = field(default_factory=dict)
     """How the tools were described when they were last let through."""
     turn: str = ""
@@ -221,7 +222,7 @@ class Notebook:
 def _read(text: str) -> Noted:
     try:
         known = json.loads(text or "{}")
-        begun = {str(call): (str(each[0]), int(each[1])) for call, each in known.get("begun", {}).items()}
+        begun = {str(call): (str(each[0]), int(each[1]), str(each[2])) for call, each in known.get("begun", {}).items()}
         asked, pins = (
             {str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins")
         )
@@ -263,9 +264,10 @@ async def begun(errands: Errands, errand: Errand, notebook: Notebook, told: Told
     except Conflict:
         forget(notebook, errand)
         return None
+    let_go = errand if began.args is None else replace(errand, args=began.args)
     with notebook.opened() as noted:
         noted.asked.pop(errand.digest, None)
-        noted.begun[call] = (began.id, began.fence)
+        noted.begun[call] = (began.id, began.fence, let_go.digest)
         noted.turn = token_hex(8)
     return began
 

@@ -18,7 +18,7 @@ from assent.core.audit import Entry
 from assent.core.canonical import canonical, digest, restore
 from assent.core.change import Change, entry
 from assent.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
-from assent.core.request import Request, State
+from assent.core.request import NEVER_RAN, Request, State
 from assent.core.run import Run
 from assent.core.run_life import Charge, advance_run
 from assent.core.scope import cost, uses
@@ -107,7 +107,7 @@ class Execution:
                 request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent
             )
         except asyncio.CancelledError:
-            await asyncio.shield(self._did_not_run(request))
+            await asyncio.shield(self.did_not_run(request.workspace, request.id, request.fence + 1))
             raise
         began = change.request if change is not None and change.request is not None else request
         if began.state is not State.RUNNING:
@@ -118,18 +118,18 @@ class Execution:
         self.hold(began)
         return began
 
-    async def _did_not_run(self, request: Request) -> None:
+    async def did_not_run(self, workspace: str, request_id: str, fence: int) -> None:
         """Cancelled while intent was being put on record: if it is, so is that nothing came of it."""
 
         def step(view: View) -> Change | None:
             now = view.request
             ours = now is not None and now.state is State.RUNNING and now.worker == self.worker
-            if now is None or not ours or now.fence != request.fence + 1:
+            if now is None or not ours or now.fence != fence:
                 return None
-            return advance(now, Fail(now.fence, "cancelled before it ran"), view.now)
+            return advance(now, Fail(now.fence, NEVER_RAN), view.now)
 
         with suppress(AssentError):
-            await self._store.transact(request.workspace, request.id, step)
+            await self._store.transact(workspace, request_id, step)
 
     async def withdraw(self, request: Request, reason: str) -> Request:
         """What was approved does not run after all; its permit is gone."""
@@ -236,11 +236,14 @@ class Execution:
         try:
             plain: Json = returns.dump_python(result, mode="json") if returns is not None else result
             return canonical(redacted(self._vault, plain, self._secrets(request)))
-        except (AssentError, ValueError, TypeError):
+        except Exception:  # noqa: BLE001  it ran, whatever is the matter with what it gave
             return canonical({"unserializable": type(result).__name__})
 
     def _error_text(self, request: Request, problem: BaseException) -> str:
-        text = redacted(self._vault, f"{type(problem).__name__}: {problem}", self._secrets(request))
+        try:
+            text = redacted(self._vault, f"{type(problem).__name__}: {problem}", self._secrets(request))
+        except Exception:  # noqa: BLE001  an error that cannot be told is one all the same
+            text = type(problem).__name__
         return str(text)[:2000]
 
     def _secrets(self, request: Request) -> list[str]:

@@ -344,6 +344,11 @@ class HeldRun:
             self._leave()
         await self._flights.ended()
         waits = self._flights.waits
+        if waits and self._record.host:
+            self._flights.parked[0].add_note(
+                f"run {self.code} is parked: once a person has decided, a worker that has the host "
+                f"{self._record.host!r} goes on with it (`assent worker MODULE:gate`)"
+            )
         try:
             await self._move(self._last_event(problem), ends=True, snapshot=self._snapshot, awaiting=waits)
         except Conflict as late:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assent.core.canonical import restore
-from assent.core.request import Request, State
+from assent.core.request import NEVER_RAN, Request, State
 from assent.engine.tool import Tool
 from assent.errors import ActionFailed, Denied, OutcomeUnknown, Refused, SentBack
 
@@ -15,8 +15,9 @@ def result_of(request: Request, tool: Tool) -> Any:
         case State.DONE | State.UNDO_ASKED | State.UNDOING | State.UNDONE:
             return _result(request, tool)
         case State.FAILED:
+            ended = f"was {NEVER_RAN}" if request.error == NEVER_RAN else f"ran and {failed_with(request.error)}"
             raise ActionFailed(
-                f"request {request.code} ran and {failed_with(request.error)}",
+                f"request {request.code} {ended}",
                 request_id=request.id,
                 code=request.code,
                 error=request.error,

@@ -66,7 +66,7 @@ class Throttle:
             close = known is not None and not known.refused and bool(_beyond(known, limits, near=True))
             if known is None or close or self._is_old(known, limits):
                 known = self._known[agent] = await self._count(agent, limits, known)
-                if _beyond(known, limits, near=True) and self._flying[agent]:
+                if _beyond(known, limits, near=True) and known.added:
                     # Some may have been counted twice, in the air and on record: once more, when all have landed.
                     await self._landed(agent)
                     known = self._known[agent] = await self._count(agent, limits, known)

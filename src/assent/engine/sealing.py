@@ -6,7 +6,8 @@ reviewer loses sight of what will run: a command that would be hidden with a sec
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
@@ -16,7 +17,8 @@ from assent.core import argument_kinds as kinds
 from assent.core.action import Json
 from assent.core.canonical import canonical, restore
 from assent.core.command_text import read_shell
-from assent.core.secret_text import holds_secret, is_secret_key, is_secret_name, secret_texts
+from assent.core.secret_pairs import Pair, secret_pairs
+from assent.core.secret_text import holds_secret, is_secret_key, is_secret_name, secret_texts, secrets_by_kind
 from assent.errors import InvalidArguments
 from assent.ports import Vault
 
@@ -49,6 +51,11 @@ def sealed(
 def holds_marks(args: Json) -> bool:
     """Somewhere in it stands the mark of a secret that is not there itself."""
     return any(_MARK.search(text) for text in _texts(args))
+
+
+def marks_in(text: str) -> list[str]:
+    """The marks of secrets that stand in it."""
+    return _MARK.findall(text)
 
 
 def no_secret(what: str, name: str) -> str:
@@ -147,7 +154,7 @@ class _Sealing:
         return mark
 
     def _number(self, value: float | Decimal) -> str:
-        text = canonical(value) if isinstance(value, Decimal) else json.dumps(value)
+        text = _written(value)
         mark = _number_mark(self.vault, text)
         self.found[mark] = self.vault.seal(self.context, text)
         return mark
@@ -171,37 +178,66 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
 
 
 def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Any:
-    """`value` without secrets, for records that nobody needs to turn back."""
-    secrets = {*(text for text in known if text), *secret_texts({"value": value})}
+    """`value` without secrets, for records that nobody needs to turn back.
+
+    What a name says is a secret is hidden where it stands, also in a text that holds data; what can only be that secret
+    is hidden wherever it stands.
+    """
+    named, shaped = secrets_by_kind({"value": value})
+    pairs = {text: found for text in _texts(value) if (found := tuple(secret_pairs(text)))}
+    named.update(pair.secret for found in pairs.values() for pair in found)
+    shaped.update(text for text in known if text)
     marks: dict[str, str] = {}
-    for text in secrets:
+    for text in shaped | {each for each in named if len(each) >= _WORTH_SEARCHING and not _MARK.fullmatch(each)}:
         for spelling in (text, repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
             marks[spelling] = _mark(vault, text)
-    if marks:
-        pattern = _any_of(marks)
-        value = _changed(value, lambda text: pattern.sub(lambda found: marks[found[0]], text))
-    return _without_numbers(vault, value)
+    pattern = re.compile(f"{_MARK.pattern}|{_any_of(marks).pattern}") if marks else None
+    return _Redaction(vault, pairs, marks, pattern).value(value)
 
 
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {change(key): _changed(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_changed(item, change) for item in value]
-    return value
+@dataclass(frozen=True, slots=True)
+class _Redaction:
+    vault: Vault
+    pairs: Mapping[str, tuple[Pair, ...]]
+    """What names tell inside of texts."""
+    marks: Mapping[str, str]
+    """What stands for a secret, wherever that stands."""
+    pattern: re.Pattern[str] | None
 
+    def value(self, value: Any, key: str = "") -> Any:
+        """`value`, which stands in a field called `key`; inside a field made for secrets everything is one."""
+        if isinstance(value, str):
+            hidden = is_secret_key(key, value) and not _MARK.fullmatch(value)
+            return _mark(self.vault, value) if hidden else self.text(value)
+        if isinstance(value, Mapping):
+            inside = key if is_secret_name(key) else ""
+            return {self.text(name): self.value(item, inside or name) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item, key) for item in value]
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and is_secret_name(key):
+            return _number_mark(self.vault, _written(value))
+        return value
 
-def _without_numbers(vault: Vault, value: Any, secret: bool = False) -> Any:
-    """A number in a field made for secrets (a PIN, a code) stands behind a mark of its own."""
-    if secret and type(value) in (int, float):
-        return _number_mark(vault, json.dumps(value))
-    if isinstance(value, Mapping):
-        return {key: _without_numbers(vault, item, secret or is_secret_name(key)) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_numbers(vault, item, secret) for item in value]
-    return value
+    def text(self, text: str) -> str:
+        """`text`; the rest of it is not touched."""
+        parts, at = [], 0
+        for pair in self.pairs.get(text, ()):
+            hidden = _mark(self.vault, pair.secret) if not pair.quote else self._number(pair.secret, pair.quote)
+            if not _MARK.fullmatch(pair.secret):
+                parts += [self._everywhere(text[at : pair.start]), hidden]
+                at = pair.end
+        return "".join((*parts, self._everywhere(text[at:])))
+
+    def _everywhere(self, text: str) -> str:
+        """`text` without what can only be a secret; a mark that stands in it already is left alone."""
+        if self.pattern is None:
+            return text
+        return self.pattern.sub(lambda found: self.marks.get(found[0], found[0]), text)
+
+    def _number(self, digits: str, quote: str) -> str:
+        with suppress(ValueError):  # it may be no number after all; it is hidden all the same
+            digits = _written(json.loads(digits))
+        return f"{quote}{_number_mark(self.vault, digits)}{quote}"
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
@@ -249,6 +285,10 @@ def _refuse_marks(args: Json, known: Mapping[str, str]) -> None:
 def _mark(vault: Vault, text: str) -> str:
     """What stands for a secret: equal ones look equal, and how much is hidden can be seen."""
     return f"⟨secret {vault.fingerprint(text)[:12]}, {len(text)} characters⟩"
+
+
+def _written(number: float | Decimal) -> str:
+    return canonical(number) if isinstance(number, Decimal) else json.dumps(number)
 
 
 def _number_mark(vault: Vault, text: str) -> str:

@@ -1,0 +1,103 @@
+"""Texts that hold data, such as arguments as a model writes them: secrets in them are known by their names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assent.core.canonical import canonical
+from assent.engine.sealing import redacted, sealed
+from assent.keys import KeyRing
+from assent.ports import Vault
+
+ARGS = {"user": "ann", "password": "correct horse", "pin": 4711}
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Vault:
+    return KeyRing(tmp_path)
+
+
+def test_a_secret_in_a_text_that_is_json_stands_behind_the_mark_that_its_request_has(vault: Vault) -> None:
+    text = json.dumps(ARGS, indent=2)
+    clean = redacted(vault, [{"function": {"arguments": text}}])[0]["function"]["arguments"]
+    assert json.loads(clean) == sealed(vault, "r1", ARGS, ())[0]
+    assert ("correct horse" in clean, "4711" in clean, "ann" in clean) == (False, False, True)
+
+
+PLAIN = json.dumps(ARGS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[{PLAIN}]",
+        '{"password": "correct horse", "password": ""}',
+        f'{{"n": {"9" * 4400}, "rest": {PLAIN}}}',
+        f'{{"a": {{"$int": "x"}}, "b": {PLAIN}}}',
+        f"\ufeff{PLAIN}",
+        f'{PLAIN}\n{{"a": 1}}',
+        f"```json\n{PLAIN}\n```",
+        json.dumps(PLAIN),
+        json.dumps({"inner": json.dumps({"inner": PLAIN})}),
+        f"ValueError: {PLAIN}",
+        repr(ARGS),
+        PLAIN[: PLAIN.index("horse") + 3],
+        '{"a":' + "[" * 1100 + "]" * 1100 + f', "b": {PLAIN}}}',
+        f'{{"x": NaN, "y": 1e999, "b": {PLAIN}}}',
+    ],
+)
+def test_however_it_is_written(vault: Vault, text: str) -> None:
+    clean = redacted(vault, {"said": text})["said"]
+    assert ("correct" in clean, "4711" in clean) == (False, False)
+
+
+def test_what_is_found_in_one_text_is_hidden_in_the_others(vault: Vault) -> None:
+    clean = redacted(vault, {"log": "it said correct horse", "body": PLAIN})
+    assert "correct horse" not in clean["log"]
+
+
+def test_a_short_secret_is_hidden_only_where_it_stands(vault: Vault) -> None:
+    said = {"id": "c1", "args": {"password": "1"}, "text": '{"password": "1", "n": 1}'}
+    clean = redacted(vault, said)
+    assert clean["id"] == "c1"
+    assert clean["args"]["password"].startswith("⟨secret")
+    assert json.loads(clean["text"]) == {"password": clean["args"]["password"], "n": 1}
+    assert redacted(vault, clean) == clean
+
+
+@pytest.mark.parametrize("secret", ["secret", "characters", "number"])
+def test_a_secret_that_is_a_word_of_our_marks_leaves_them_whole(vault: Vault, secret: str) -> None:
+    said = {"args": {"password": secret, "pin": 4711}, "text": json.dumps({"password": secret, "pin": 4711})}
+    clean = redacted(vault, said)
+    assert json.loads(clean["text"]) == clean["args"] == sealed(vault, "r1", said["args"], ())[0]
+    again = redacted(vault, {**clean, "more": {"password": secret}})
+    assert (again["args"], again["text"]) == (clean["args"], clean["text"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{ "user" :  "ann", "n": 1.50 }',
+        '{"user": "ann"',
+        "{}",
+        "{password: correct}",
+        '{"a":' * 3000,
+        '{"$decimal": "x"}',
+        '{"$int": null}',
+        '{"$int": 1e999}',
+        '{"passwords": 3, "password": null, "password": ""}',
+        "the password: see above",
+    ],
+)
+def test_a_text_without_a_secret_stays_as_it_is(vault: Vault, text: str) -> None:
+    said: dict[str, Any] = {"arguments": text}
+    assert redacted(vault, said) == said
+
+
+def test_around_a_secret_nothing_is_changed(vault: Vault) -> None:
+    text = '{ "update": {"$set": {"a": 1.50}}, "n": 12345678901234567890, "password":"s3cret", "f": {"$int": "7"} }'
+    clean = redacted(vault, text)
+    mark = canonical(redacted(vault, {"password": "s3cret"})["password"])
+    assert clean == text.replace('"s3cret"', mark)
