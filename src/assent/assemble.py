@@ -1,6 +1,7 @@
 """Settings become a Gate, an Inbox, a Worker: the only place where the parts are put together."""
 
 import asyncio
+import logging
 import os
 import sys
 import warnings
@@ -31,6 +32,8 @@ from assent.keys import KeyRing
 from assent.ports import Store
 from assent.settings import Settings, load
 from assent.stores.sqlite import SqliteStore
+
+log = logging.getLogger("assent.gate")
 
 
 def store_for(settings: Settings) -> Store:
@@ -90,10 +93,13 @@ def gate_for(settings: Settings, *, lease: timedelta = LEASE) -> Gate:
 
 
 def _say_waiting(request: Request) -> None:
-    """Somebody who watches the program in a terminal sees that it is not hung, and what to do."""
+    """Somebody who watches the program in a terminal sees that it is not hung, and what to do; logs have it too."""
+    says = visible(request.candidate.says, lines=False)
+    told = f"{request.code} waits for a person: {says} (decide with `assent inbox`)"
     if sys.stderr.isatty():
-        says = visible(request.candidate.says, lines=False)
-        print(f"assent: {request.code} waits for a person: {says} (decide with `assent inbox`)", file=sys.stderr)
+        print(f"assent: {told}", file=sys.stderr)
+    else:
+        log.info("%s", told)
 
 
 async def _begin(gate: Gate, settings: Settings) -> None:

@@ -7,7 +7,7 @@ here, once with an agent that waits in its process and once with one that parks 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from assent.adapters.tool_calls import ask_person
 from assent.assemble import desk
 from assent.core.request import Request, State
 from assent.core.run import Run, RunState
-from assent.errors import Parked, RunStopped
+from assent.errors import GuardError, Parked, RunStopped
 from assent.ports import Filter, RunFilter
 from assent.settings import load
 from tests.at_desk import PATIENCE, AtDesk
@@ -95,7 +95,12 @@ class World:
             self.did.append(f"break {path}")
             raise OSError(f"no file {path}")
 
-        return [read_file, note, write_file, send_mail, delete_file, break_down, ask_person]
+        async def sign_in(user: str, password: str, api_key: str) -> str:
+            """Signs in."""
+            self.did.append(f"sign in {user} {password} {api_key}")
+            return f"signed in as {user}"
+
+        return [read_file, note, write_file, send_mail, delete_file, break_down, sign_in, ask_person]
 
 
 class Agent(Protocol):
@@ -209,6 +214,8 @@ DELETE = ("c-delete", "delete_file", {"path": "/srv/a"})
 WRITE = ("c-write", "write_file", {"path": "/srv/w", "text": "new"})
 READ = ("c-read", "read_file", {"path": "/srv/r"})
 NOTE = ("c-note", "note", {"text": "seen"})
+SECRETS = ("correct horse", "sk-live-4f9a8b7c6d5e4f3a2b1c")
+SIGN_IN = ("c-sign", "sign_in", {"user": "ann", "password": SECRETS[0], "api_key": SECRETS[1]})
 
 
 class Contract:
@@ -298,6 +305,57 @@ class Contract:
         assert house.world.heard["c-b"].startswith("deleted /srv/d")
         assert house.world.heard["c-c"] == "deleted /srv/c"
         assert len(await house.requests()) == 3
+
+    async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(self, house: House) -> None:
+        if self.one_at_a_time:
+            pytest.skip("it makes one call at a time")
+        async with house.at_work(turn(READ, MAIL, DELETE)):
+            by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
+            await house.approve(by_name["send_mail"])
+            await house.in_state(by_name["send_mail"].id, State.DONE)
+            assert sorted(set(house.world.did)) == ["mail everyone@example.com sale", "read /srv/r"]
+            await house.deny(by_name["delete_file"], "no")
+        assert house.world.did.count("mail everyone@example.com sale") == 1
+        assert "delete /srv/a" not in house.world.did
+        assert house.world.heard["c-read"] == "contents of /srv/r"
+        assert house.world.heard["c-mail"] == "sent to everyone@example.com"
+
+    async def test_a_secret_argument_runs_as_it_was_given_and_is_nowhere_in_what_is_kept(self, house: House) -> None:
+        async with house.at_work(turn(SIGN_IN), turn(("c-again", *SIGN_IN[1:]))):
+            (request,) = await house.waiting()
+            if not house.wait:
+                await house.ended(RunState.PARKED)
+            await house.approve(request)
+            await house.in_state(request.id, State.DONE)
+            (second,) = await house.waiting()
+            await house.deny(second, "not twice")
+        assert house.world.did == [f"sign in ann {SECRETS[0]} {SECRETS[1]}"]
+        assert house.world.heard["c-sign"] == "signed in as ann"
+        assert "not twice" in house.world.heard["c-again"]
+        for file in Path(house.database).parent.glob("assent.db*"):
+            assert not [each for each in SECRETS if each.encode() in file.read_bytes()], file.name
+
+    async def test_an_id_that_is_used_again_for_another_call_runs_nothing(self, house: House) -> None:
+        agent = await house.agent(turn(("c-1", "note", {"text": "one"})), turn(("c-1", "note", {"text": "two"})))
+        with suppress(Exception):  # some frameworks end a run that does that
+            await agent.begin("tidy up", "k1")
+        assert house.world.did == ["note one"]
+
+    async def test_begun_again_while_it_waits_it_asks_nobody_a_second_time(
+        self, framework: Framework, tmp_path: Path
+    ) -> None:
+        async with house_of(framework, str(tmp_path / "assent.db"), wait=False) as house:
+            gate = await house.gate()
+            agent = await framework.agent(gate, [turn(READ, DELETE), DONE], house.world, wait=False, nested=False)
+            with pytest.raises(Parked):
+                await agent.begin("tidy up", "k1")
+            with pytest.raises((Parked, GuardError)):  # a thread that waits takes no other input
+                await agent.begin("tidy up", "k1")
+            await house.approve((await house.waiting())[0])
+            async with gate.worker(), asyncio.timeout(PATIENCE):
+                await house.ended()
+            assert house.world.did.count("delete /srv/a") == 1
+            assert len(await house.requests()) == 1
 
     async def test_what_an_agent_inside_another_asks_is_asked_in_the_same_run(self, house: House) -> None:
         async with house.at_work(turn(READ, DELETE), nested=True):

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 from assent.adapters.claude_code import EVENTS
 from assent.assemble import Desk, desk
+from assent.cli import hooks
+from assent.cli.app import run
 from assent.core.advance import phrase
 from assent.core.authority import Principal
 from assent.core.request import Request, State
@@ -121,6 +124,62 @@ async def test_an_answer_that_cannot_be_kept_as_it_is_ends_its_request_all_the_s
     done = await claude.says("PostToolUse", "Bash", DELETE, "t1", tool_response={"stdout": "half \ud83d"})
     assert done.code == 0, done.problem
     assert await claude.state(request) is State.DONE
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_what_another_hook_changed_after_it_was_approved_is_not_on_record_as_done(
+    claude: Claude, changed: bool
+) -> None:
+    hook = asyncio.create_task(claude.before("Bash", DELETE, "t1", "--wait", "30"))
+    request = await claude.waiting()
+    safer = {"command": "rm -r old/logs"}
+    if changed:
+        person, phrase = claude.desk.person(), await claude.phrase(request)
+        await claude.desk.inbox.modify(person, request.id, safer, confirm=phrase)
+    else:
+        await claude.desk.inbox.approve(claude.desk.person(), request.id, confirm=await claude.phrase(request))
+    assert (await hook)["permissionDecision"] == "allow"
+    ran = DELETE if changed else {"command": "rm -rf /"}
+    done = await claude.says("PostToolUse", "Bash", ran, "t1", tool_response={"stdout": ""})
+    assert "what ran is not what was approved" in json.loads(done.out)["hookSpecificOutput"]["additionalContext"]
+    found = await claude.desk.store.request("default", request.id)
+    assert found is not None
+    assert (found.state, "Another hook changed" in found.error) == (State.FAILED, True)
+
+
+async def test_what_ran_and_cannot_be_read_is_not_on_record_as_done(claude: Claude) -> None:
+    hook = asyncio.create_task(claude.before("Bash", DELETE, "t1", "--wait", "30"))
+    request = await claude.waiting()
+    await claude.desk.inbox.approve(claude.desk.person(), request.id, confirm=await claude.phrase(request))
+    assert (await hook)["permissionDecision"] == "allow"
+    done = await claude.says("PostToolUse", "Bash", None, "t1", tool_response={"stdout": ""})
+    assert "what ran is not what was approved" in done.out
+    assert await claude.state(request) is State.FAILED
+
+
+HOSTILE = ['{"$decimal":"x"}', '{"$int":null}', '{"$int":1e999}', '{"a":' * 2000, "\ud83d"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_no_text_of_an_agent_lets_a_call_go_on(claude: Claude, text: str) -> None:
+    args = {"filename": text, "operation": text, "note": "ghp_abcdefghijklmnopqrstuvwxyz0123456789"}
+    done = await claude.says("PreToolUse", "mcp__x__delete_file", args, "t1", "--wait", "0")
+    assert done.code == 2 or json.loads(done.out)["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+def test_whatever_goes_wrong_the_call_is_blocked(
+    event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    told = {"session_id": "s", "hook_event_name": event, "tool_name": "Bash", "tool_input": DELETE, "tool_use_id": "t"}
+    monkeypatch.setattr(hooks, "keys_for", broken)
+    monkeypatch.setattr("sys.stdin", StringIO(json.dumps(told)))
+    assert run(["--database", str(tmp_path / "a.db"), "hook", "claude-code"]) == 2
+    said = capsys.readouterr().err
+    assert ("ZeroDivisionError" in said, "did not run" in said) == (True, event == "PreToolUse")
 
 
 async def test_a_failure_is_on_record(claude: Claude) -> None:

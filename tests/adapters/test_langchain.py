@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,19 @@ async def test_a_configuration_that_would_silently_ask_nobody_is_refused(house: 
         AssentMiddleware(await house.gate(), wrong)
 
 
+def asking(mode: Any, *tools: str) -> HumanInTheLoopMiddleware[Any, Any]:
+    """LangChain's own middleware; older ones know one mode only."""
+    if "interrupt_mode" in signature(HumanInTheLoopMiddleware.__init__).parameters:
+        return HumanInTheLoopMiddleware(dict.fromkeys(tools, True), interrupt_mode=mode)
+    if mode != "batched":
+        pytest.skip("this version of LangChain does not know it")
+    return HumanInTheLoopMiddleware(dict.fromkeys(tools, True))
+
+
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 async def test_agents_with_langchains_own_middleware_show_up_unchanged(house: House, mode: Any) -> None:
     gate = await house.gate()
-    theirs = HumanInTheLoopMiddleware({"delete_file": True, "send_mail": True}, interrupt_mode=mode)
+    theirs = asking(mode, "delete_file", "send_mail")
     calls = Turn((DELETE, MAIL, ("c-b", "delete_file", {"path": "/srv/b"})))
     agent = create_agent(
         model([calls, Turn(text="all done")], house.world), house.world.tools, middleware=[theirs],

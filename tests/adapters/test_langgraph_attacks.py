@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -20,7 +20,7 @@ from assent.adapters.langgraph import attach
 from assent.core.request import State
 from assent.errors import GuardError
 from tests.adapters.contract import DELETE, DONE, MAIL, House, Turn, house_of, turn
-from tests.adapters.test_langchain import model
+from tests.adapters.test_langchain import asking, model
 from tests.adapters.test_langgraph import LangGraph, graph_of, scripted
 
 CONFIG: Any = {"configurable": {"thread_id": "t1"}}
@@ -37,7 +37,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 async def test_middleware_that_asks_about_one_tool_switches_no_gate_off_for_others(house: House, mode: Any) -> None:
     gate = await house.gate()
-    theirs = HumanInTheLoopMiddleware({"send_mail": True}, interrupt_mode=mode)
+    theirs = asking(mode, "send_mail")
     agent = create_agent(
         model([turn(DELETE), DONE], house.world), house.world.tools, middleware=[theirs], checkpointer=InMemorySaver()
     )
@@ -140,7 +140,7 @@ async def test_several_that_wait_in_one_node_are_all_decided_without_asyncio_too
 
 async def test_a_denial_is_not_overridden_by_what_a_program_resumes_with(house: House) -> None:
     gate = await house.gate()
-    theirs = HumanInTheLoopMiddleware({"delete_file": True})
+    theirs = asking("batched", "delete_file")
     agent = create_agent(
         model([turn(DELETE), DONE], house.world), house.world.tools, middleware=[theirs], checkpointer=InMemorySaver()
     )
@@ -179,7 +179,7 @@ async def test_a_forged_interrupt_is_a_question_like_any_other(house: House, id_
 
 async def test_a_step_back_uses_no_approval_twice(house: House) -> None:
     gate = await house.gate()
-    theirs = HumanInTheLoopMiddleware({"delete_file": True, "send_mail": True})
+    theirs = asking("batched", "delete_file", "send_mail")
     agent = create_agent(
         model([turn(DELETE), turn(MAIL), DONE], house.world), house.world.tools, middleware=[theirs],
         checkpointer=InMemorySaver(),

@@ -17,12 +17,15 @@ from tests.test_docs import ROOT
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.mark.parametrize("name", ["langchain_mail", "langgraph_mail", "openai_agents_mail", "pydantic_ai_mail"])
+MAILERS = sorted(file.stem for file in EXAMPLES.glob("*_mail.py"))
+
+
+@pytest.mark.parametrize("name", MAILERS)
 async def test_a_mailer_parks_and_a_worker_that_knows_its_name_goes_on(
     name: str, tmp_path: Path, assent_home: Path
 ) -> None:
     path = os.pathsep.join(filter(None, (str(EXAMPLES), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "ASSENT_HOME": str(assent_home), "PYTHONPATH": path}
+    environment = {**os.environ, "ASSENT_HOME": str(assent_home), "HOME": str(assent_home), "PYTHONPATH": path}
 
     async def begun(*words: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(

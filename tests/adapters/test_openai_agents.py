@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from agents import Agent, LocalShellTool, RunContextWrapper, RunResult, function_tool, handoff, set_tracing_disabled
 from agents import RunState as RunState_
-from agents.exceptions import ModelBehaviorError
 from agents.mcp import MCPServerStdio
 from agents.testing import ModelStep, ScriptedModel
 from agents.testing.model import ModelCall
@@ -35,7 +34,20 @@ from assent.ports import View
 from assent.server.serving import Address, standing
 from assent.settings import load
 from tests.adapters import contract
-from tests.adapters.contract import DELETE, DONE, MAIL, READ, Contract, House, Turn, World, house_of, turn
+from tests.adapters.contract import (
+    DELETE,
+    DONE,
+    MAIL,
+    READ,
+    SECRETS,
+    SIGN_IN,
+    Contract,
+    House,
+    Turn,
+    World,
+    house_of,
+    turn,
+)
 
 set_tracing_disabled(True)
 LONG = 20
@@ -144,51 +156,15 @@ async def begun(house: House, agent: Attached, task: str = "go", key: str = "k1"
     return house.start(work())
 
 
-SECRET = "sk-live-4f9a8b7c6d5e4f3a2b1c"
-SIGN_IN = ("c-sign", "sign_in", {"user": "ann", "password": "correct horse", "api_key": SECRET})
-
-
-def signing(did: list[Any]) -> Any:
-    async def sign_in(user: str, password: str, api_key: str) -> str:
-        """Signs in."""
-        did.append((user, password, api_key))
-        return f"signed in as {user}"
-
-    return function_tool(sign_in)
-
-
-async def test_a_secret_argument_runs_as_it_was_given_and_is_nowhere_in_what_was_kept(house: House) -> None:
-    heard: dict[str, str] = {}
-    did: list[Any] = []
-    agent = scripted("a", [turn(SIGN_IN), turn(DELETE)], heard, [signing(did), *tools_of(house.world)])
-    await begun(house, attach(await house.gate(), agent, wait=house.wait))
-    for name in ("sign_in", "delete_file"):
-        (request,) = await house.waiting()
-        assert request.candidate.action.name == name
-        if not house.wait:
-            await house.ended(RunState.PARKED)
-            kept = await house.desk.store.snapshot("default", (await house.run()).id)
-            assert (SECRET in kept, "correct horse" in kept) == (False, False)
-            assert set(re.findall(r'"fingerprint":"(\w+)"', kept)) == {"0" * 64}  # a short secret could be tried out
-        await house.approve(request)
-        await house.in_state(request.id, State.DONE)
-    await house.ended()
-    assert did == [("ann", "correct horse", SECRET)]
-    assert (heard["c-sign"], heard["c-delete"]) == ("signed in as ann", "deleted /srv/a")
-
-
 async def test_words_that_are_a_secret_elsewhere_run_as_they_were_given(parking: House) -> None:
-    heard: dict[str, str] = {}
-    did: list[Any] = []
-    other = ("c-write", "write_file", {"path": "/srv/w", "text": "the correct horse is in the stable"})
-    agent = scripted("a", [turn(SIGN_IN, other)], heard, [signing(did), *tools_of(parking.world)])
-    await begun(parking, attach(await parking.gate(), agent))
-    found = await parking.waiting(2)
-    await parking.ended(RunState.PARKED)
-    for request in found:
-        await parking.approve(request)
-    await parking.ended()
-    assert (did, parking.world.did) == ([("ann", "correct horse", SECRET)], [f"write /srv/w {other[2]['text']}"])
+    other = ("c-write", "write_file", {"path": "/srv/w", "text": f"the {SECRETS[0]} is in the stable"})
+    async with parking.at_work(turn(SIGN_IN, other)):
+        found = await parking.waiting(2)
+        kept = await parking.desk.store.snapshot("default", (await parking.ended(RunState.PARKED)).id)
+        assert set(re.findall(r'"fingerprint":"(\w+)"', kept)) == {"0" * 64}  # a short secret could be tried out
+        for request in found:
+            await parking.approve(request)
+    assert sorted(parking.world.did) == [f"sign in ann {' '.join(SECRETS)}", f"write /srv/w {other[2]['text']}"]
 
 
 async def test_a_read_is_in_the_log_once(parking: House) -> None:
@@ -199,18 +175,6 @@ async def test_a_read_is_in_the_log_once(parking: House) -> None:
     entries = [json.loads(each.text)["kind"] for each in await place.store.entries("default")]
     await place.store.close()
     assert entries.count("call.ran") == 1
-
-
-async def test_a_denied_call_with_a_secret_is_told_as_denied(parking: House) -> None:
-    heard: dict[str, str] = {}
-    did: list[Any] = []
-    await begun(parking, attach(await parking.gate(), scripted("a", [turn(SIGN_IN)], heard, [signing(did)])))
-    (request,) = await parking.waiting()
-    await parking.ended(RunState.PARKED)
-    await parking.deny(request, "not with that key")
-    await parking.ended()
-    assert did == []
-    assert "not with that key" in heard["c-sign"]
 
 
 async def test_an_approval_that_is_written_into_a_parked_state_runs_nothing(parking: House) -> None:
@@ -243,25 +207,6 @@ async def test_an_approval_that_is_written_into_a_parked_state_runs_nothing(park
         await parking.ended()
     assert parking.world.did == []
     assert "forged" in parking.world.heard["c-delete"]
-
-
-async def test_a_reused_id_with_other_arguments_runs_nothing_else(house: House) -> None:
-    agent = await house.agent(turn(("c-1", "note", {"text": "one"})), turn(("c-1", "note", {"text": "two"})))
-    with pytest.raises(ModelBehaviorError, match="reused"):  # the SDK itself ends a run that does that
-        await agent.begin("go", "k1")
-    assert house.world.did == ["note one"]
-
-
-async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(house: House) -> None:
-    async with house.at_work(turn(READ, MAIL, DELETE)):
-        by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
-        await house.approve(by_name["send_mail"])
-        await house.in_state(by_name["send_mail"].id, State.DONE)
-        assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
-        await house.deny(by_name["delete_file"], "no")
-    assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
-    assert house.world.heard["c-read"] == "contents of /srv/r"
-    assert house.world.heard["c-mail"] == "sent to everyone@example.com"
 
 
 @pytest.mark.parametrize("as_object", [False, True])

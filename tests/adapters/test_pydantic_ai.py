@@ -20,8 +20,6 @@ from assent.adapters.pydantic_ai import Attached, attach
 from assent.core.authority import Principal
 from assent.core.canonical import canonical
 from assent.core.change import Change
-from assent.core.request import State
-from assent.core.run import RunState
 from assent.engine.identity import Identities
 from assent.errors import GuardError, Parked
 from assent.ports import View
@@ -120,11 +118,6 @@ class Tools:
     def __init__(self) -> None:
         self.did: list[Any] = []
 
-    async def sign_in(self, user: str, password: str) -> str:
-        """Signs in."""
-        self.did.append((user, password))
-        return f"signed in as {user}"
-
     async def read_plan(self, ctx: RunContext[Any], day: date) -> dict[str, Any]:
         """Reads what is planned."""
         if not ctx.tool_call_approved:
@@ -150,33 +143,6 @@ async def begun(house: House, agent: Attached, task: str = "go", key: str = "k1"
 
 def scripted(turns: Sequence[Turn], heard: dict[str, str], tools: Sequence[Any], **more: Any) -> Agent[Any, Any]:
     return Agent(Script([*turns, DONE], heard).model, tools=tools, **more)
-
-
-async def test_a_secret_argument_runs_as_it_was_given_and_is_nowhere_in_what_was_kept(house: House) -> None:
-    heard: dict[str, str] = {}
-    tools, secret = Tools(), "correct horse"
-    agent = scripted([turn(("c-1", "sign_in", {"user": "ann", "password": secret}))], heard, [tools.sign_in])
-    await begun(house, attach(await house.gate(), agent, name="a", wait=house.wait))
-    (request,) = await house.waiting()
-    if not house.wait:
-        await house.ended(RunState.PARKED)
-        assert secret not in await house.desk.store.snapshot("default", (await house.run()).id)
-    await house.approve(request)
-    await house.ended()
-    assert tools.did == [("ann", secret)]
-    assert heard["c-1"] == "signed in as ann"
-
-
-async def test_a_denied_call_with_a_secret_is_told_as_denied(parking: House) -> None:
-    heard: dict[str, str] = {}
-    tools = Tools()
-    agent = scripted([turn(("c-1", "sign_in", {"user": "ann", "password": "correct horse"}))], heard, [tools.sign_in])
-    await begun(parking, attach(await parking.gate(), agent, name="a"))
-    (request,) = await parking.waiting()
-    await parking.deny(request, "not with that key")
-    await parking.ended()
-    assert tools.did == []
-    assert "not with that key" in heard["c-1"]
 
 
 async def test_what_is_altered_in_a_parked_history_does_not_run(parking: House) -> None:
@@ -226,19 +192,6 @@ async def test_a_question_under_a_used_id_gets_no_old_answer(house: House) -> No
     async with house.at_work(*asks):
         await house.answer((await house.waiting())[0], "old")
     assert "did not run" in house.world.heard["c-1"]
-
-
-async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(house: House) -> None:
-    async with house.at_work(turn(READ, MAIL, DELETE)):
-        found = await house.waiting(2)
-        by_name = {request.candidate.action.name: request for request in found}
-        await house.approve(by_name["send_mail"])
-        await house.in_state(by_name["send_mail"].id, State.DONE)
-        assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
-        await house.deny(by_name["delete_file"], "no")
-    assert sorted(house.world.did) == ["mail everyone@example.com sale", "read /srv/r"]
-    assert house.world.heard["c-read"] == "contents of /srv/r"
-    assert house.world.heard["c-mail"] == "sent to everyone@example.com"
 
 
 async def test_a_tool_that_requires_approval_is_held_though_policy_would_let_it_run(house: House) -> None:

@@ -47,6 +47,7 @@ def test_the_list_of_commands_says_what_each_module_says(name: str) -> None:
 def test_every_option_says_what_it_is_for(name: str, command: Any) -> None:
     for parameter in command.params:
         assert parameter.param_type_name == "argument" or parameter.help, f"{name}: {parameter.name}"
+        assert "completion" not in parameter.name, f"{name} is no command of its own"
 
 
 def test_every_exit_code_is_documented() -> None:

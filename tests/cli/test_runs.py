@@ -23,12 +23,11 @@ def parked(either: Agent) -> str:
         return await delete_files(["a", "b"])
 
     async def work() -> str:
-        try:
+        with pytest.raises(package.Parked) as parked:  # noqa: PT012  the run has to be entered
             async with gate.run("Tidy up", original="a small cleanup", host="loop", scope={"files": 1}) as run:
                 await run.plan(["look", "delete"])
                 await delete_files(["a", "b"])
-        except package.Parked:
-            pass
+        assert "a worker that has the host 'loop' goes on" in parked.value.__notes__[0]
         return run.code
 
     return gate.portal.run(work())
@@ -43,6 +42,29 @@ def test_a_run_is_listed_and_shown_with_its_steps(parked: str, assent: Assent) -
     told = assent("run", "show", parked, "--json").json
     assert (told["run"]["state"], told["steps"][0]["triggers"]) == ("parked", ["scope"])
     assert assent("runs", "--state", "finished", "--json").json == {"runs": [], "next": ""}
+
+
+def test_whoever_decides_learns_who_goes_on(parked: str, assent: Assent) -> None:
+    (request,) = assent("pending", "--json").json["requests"]
+    approved = assent("approve", request["code"])
+    assert "approved; its run goes on with a worker that has the host 'loop'" in approved.out
+    shown = " ".join(assent("run", "show", parked).out.split())
+    assert "may go on: waits for a worker with the host 'loop'" in shown
+
+
+def test_a_run_without_a_host_goes_on_where_it_is_entered_again(agent: Agent, assent: Assent) -> None:
+    async def work() -> str:
+        with pytest.raises(package.Parked) as parked:
+            async with agent.gate.run("Tidy up", key="nightly", patience=0) as run:
+                await agent.gate.ask("Which ones?", key="which")
+        assert not hasattr(parked.value, "__notes__")
+        return run.code
+
+    code = agent.gate.portal.run(work())
+    (request,) = assent("pending", "--json").json["requests"]
+    assent("answer", request["code"], "all of them")
+    shown = " ".join(assent("run", "show", code).out.split())
+    assert "may go on: entering it again with its key goes on" in shown
 
 
 def test_a_run_is_paused_continued_and_stopped(parked: str, assent: Assent) -> None:

@@ -12,10 +12,11 @@ from assent.adapters.tool_calls import kept, whole
 from assent.core.action import Json
 from assent.core.canonical import canonical, restore
 from assent.engine.errands import Errand, Errands, Notebook, begun, changed_words, forget, proposed, waits
-from assent.errors import InvalidArguments
+from assent.errors import AssentError, InvalidArguments
 
 AGENT = "claude-code"
-EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+REPORTED = ("PostToolUse", "PostToolUseFailure")
+EVENTS = ("PreToolUse", *REPORTED)
 
 BUILT_IN = {
     "Bash": ("run_command", "Runs a command in a shell."),
@@ -38,6 +39,9 @@ WITHIN = frozenset(
     "Agent AskUserQuestion EnterPlanMode ExitPlanMode Skill SlashCommand Task TaskOutput TodoRead TodoWrite".split()
 )
 """What stays inside of Claude Code. An agent that it starts meets the hook with each of its own calls."""
+
+
+OTHERWISE = "Another hook changed the input of this call after it was let go: what ran is not what was approved."
 
 
 def errand_in(event: Mapping[str, Any]) -> Errand:
@@ -89,15 +93,33 @@ async def before(errands: Errands, event: Mapping[str, Any], folder: Path, *, wa
     return _answer("allow", f"Assent: request {began.code} was approved.", began.args if changed else None)
 
 
-async def after(errands: Errands, event: Mapping[str, Any], folder: Path) -> None:
-    """What came of a call that was approved is on record."""
-    with Notebook(folder, _session(event)).opened() as noted:
-        found = noted.begun.pop(_call(event), None)
+async def after(errands: Errands, event: Mapping[str, Any], folder: Path) -> Json:
+    """What came of a call that was approved is on record; Claude is told where that is not what was approved."""
+    notebook, call = Notebook(folder, _session(event)), _call(event)
+    found = notebook.look().begun.get(call)
     if found is None:
-        return
-    failed = event.get("hook_event_name") == "PostToolUseFailure"
-    error = whole(str(event.get("error") or "it failed")[:20_000]) if failed else ""
-    await errands.report(*found, kept(event.get("tool_response")), error)
+        return {}
+    request_id, fence, let_go = found
+    name = event.get("hook_event_name")
+    error = whole(str(event.get("error") or "it failed")[:20_000]) if name == "PostToolUseFailure" else ""
+    is_other = _digest(event) != let_go
+    if is_other:
+        error = f"{OTHERWISE} {error}".rstrip()
+    await errands.report(request_id, fence, kept(event.get("tool_response")), error)
+    with notebook.opened() as noted:
+        noted.begun.pop(call, None)
+    if not is_other:
+        return {}
+    told = f"Assent: {OTHERWISE} It is on record as failed. Tell whoever you work for."
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": told}}
+
+
+def _digest(event: Mapping[str, Any]) -> str:
+    """Of what ran, as far as it can be read."""
+    try:
+        return errand_in(event).digest
+    except AssentError:
+        return ""
 
 
 def is_to_report(event: Mapping[str, Any], folder: Path) -> bool:

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from assent.adapters.tool_calls import Given, ToolCall, ToolCalls, ask_person, for_model, plain_args
+from assent.adapters.tool_calls import Given, Standing, ToolCall, ToolCalls, ask_person, for_model, plain_args
 from assent.core.action import NOTHING_DECLARED, Declaration, Json
 from assent.engine.describing import described
 from assent.engine.gate import Gate
+from assent.engine.sealing import holds_marks
 from assent.engine.threads import in_thread
 from assent.engine.tool import Tool, resolved
 from assent.errors import AssentError, GuardError, InvalidArguments
@@ -55,22 +57,59 @@ class Toolbox:
 
         Whatever goes wrong is told to the model; nothing of that runs. `args` may be JSON as a text.
         """
+        (given,) = await self.all([(name, args, call_id)])
+        return given
+
+    async def all(self, calls: Iterable[tuple[str, Any, str]]) -> list[Given]:
+        """What came of several calls (name, arguments, id) of one turn, made side by side, in their order.
+
+        Those that may run have ended before a run parks on those that wait.
+        """
+        calls = list(calls)
+        same = [calls.index(each) for each in calls]  # one that a model repeats word for word, id and all, is one
+        once = sorted(set(same))
+        asked = dict(zip(once, await asyncio.gather(*(self._asked(*calls[index]) for index in once)), strict=True))
+        made: dict[int, Given] = {}
+        for held in (False, True):
+            turn = [index for index in once if asked[index].is_held is held]
+            made |= dict(zip(turn, await asyncio.gather(*(asked[index].made() for index in turn)), strict=True))
+        return [made[index] for index in same]
+
+    async def _asked(self, name: str, args: Any, call_id: str) -> "_Asked":
         tool = self._tools.get(name)
         if tool is None:
-            return Given(says=f"There is no tool called {name}; there are {', '.join(self._tools)}.", ran=False)
+            told = f"There is no tool called {name}; there are {', '.join(self._tools)}."
+            return _Asked(lambda: _said(Given(says=told, ran=False)))
         try:
-            plain = _plain(tool, args)
-            asks = tool.function is ask_person
-            call = ToolCall(name, plain, call_id, tool.description, tool.schema, is_question=asks)
-            return await self._calls.given(call, lambda allowed: _called(tool, allowed))
+            call = ToolCall(
+                name, _plain(tool, args), call_id, tool.description, tool.schema,
+                is_question=tool.function is ask_person,
+            )  # fmt: skip
+            standing = await self._calls.proposed(call)
+        except AssentError as problem:
+            told = for_model(problem)
+            return _Asked(lambda: _said(Given(says=told, ran=False)))
+        return _Asked(lambda: self._given(tool, call, standing), standing.is_held)
+
+    async def _given(self, tool: Tool, call: ToolCall, standing: Standing) -> Given:
+        try:
+            return await self._calls.given(call, lambda allowed: _called(tool, allowed), standing)
         except AssentError as problem:
             return Given(says=for_model(problem), ran=False)
         except Exception as problem:  # noqa: BLE001  a tool that failed is the model's to deal with
-            return Given(says=f"{name} failed: {type(problem).__name__}: {problem}", failed=True)
+            return Given(says=f"{call.name} failed: {type(problem).__name__}: {problem}", failed=True)
 
-    async def all(self, calls: Iterable[tuple[str, Any, str]]) -> list[Given]:
-        """What came of several calls (name, arguments, id) of one turn, made side by side, in their order."""
-        return list(await asyncio.gather(*(self.call(*each) for each in calls)))
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call that is on record, if it has to be: how it is made, and whether that waits for somebody."""
+
+    made: Callable[[], Coroutine[Any, Any, Given]]
+    is_held: bool = False
+
+
+async def _said(given: Given) -> Given:
+    return given
 
 
 def _plain(tool: Tool, args: Any) -> dict[str, Json]:
@@ -81,7 +120,12 @@ def _plain(tool: Tool, args: Any) -> dict[str, Json]:
     if tool.function is ask_person:
         return given
     assert tool.signature is not None  # noqa: S101  a function has one
-    return tool.signature.bind((), given)[0]
+    try:
+        return tool.signature.bind((), given)[0]
+    except InvalidArguments:
+        if holds_marks(given):
+            return given  # a secret number, out of a snapshot; what is on record of this call is what runs
+        raise
 
 
 async def _called(tool: Tool, args: Mapping[str, Json]) -> Any:

@@ -27,7 +27,7 @@ from assent.errors import AssentError, NotAllowed
 from assent.ports import Filter
 from assent.settings import Settings
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
 _OTHERS = 0o077
 _CLOCK_SECONDS = 2.0

@@ -11,13 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from assent.adapters.claude_code import AGENT, after, before, installed, is_to_report, removed
+from assent.adapters.claude_code import AGENT, REPORTED, after, before, installed, is_to_report, removed
 from assent.assemble import TOKEN, errands_for, keys_for
 from assent.cli.outcome import tell
 from assent.cli.print import say
 from assent.cli.session import expect_database, settings_of
 from assent.core.action import Json
-from assent.errors import AssentError, InvalidArguments, RunStopped, SettingsError
+from assent.core.text import visible
+from assent.errors import AssentError, InvalidArguments, Parked, RunStopped, SettingsError
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -52,14 +53,23 @@ def claude_code(
     """
     if late not in ("deny", "defer"):
         raise typer.BadParameter("say deny or defer", param_hint="--late")
+    event: Any = None
     try:
         event = json.loads(sys.stdin.read())
         answer = asyncio.run(_answered(settings_of(ctx), event, wait, late))
-    except (AssentError, RunStopped, ValueError, RecursionError, OSError) as problem:
-        print(f"Assent could not decide about this call, so it did not run: {problem}", file=sys.stderr)
+    except (Exception, RunStopped, Parked) as problem:  # noqa: BLE001  with any other exit code the call would go on
+        known = isinstance(problem, AssentError | RunStopped | Parked | ValueError | OSError)
+        told = problem if known else f"{type(problem).__name__}: {problem}"
+        print(visible(f"{_failed(event)}: {told}", lines=False), file=sys.stderr)
         raise typer.Exit(BLOCK) from None
     if answer:
         print(json.dumps(answer))
+
+
+def _failed(event: Any) -> str:
+    if isinstance(event, Mapping) and event.get("hook_event_name") in REPORTED:
+        return "Assent could not put on record what came of this call"
+    return "Assent could not decide about this call, so it did not run"
 
 
 async def _answered(settings: Settings, event: Any, wait: float, late: str) -> Json:
@@ -71,10 +81,10 @@ async def _answered(settings: Settings, event: Any, wait: float, late: str) -> J
             expect_database(settings)
             async with errands_for(settings, AGENT) as errands:
                 return await before(errands, event, folder, wait=wait, late=late)
-        case "PostToolUse" | "PostToolUseFailure":
+        case name if name in REPORTED:
             if is_to_report(event, folder):
                 async with errands_for(settings, AGENT) as errands:
-                    await after(errands, event, folder)
+                    return await after(errands, event, folder)
             return {}
         case _:
             return {}

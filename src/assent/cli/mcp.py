@@ -21,7 +21,7 @@ from assent.assemble import errands_for, keys_for
 from assent.cli.session import settings_of
 from assent.settings import Settings
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
 AGENT = "mcp"
 
@@ -71,6 +71,8 @@ def mcp(
         raise typer.BadParameter("name one: -- COMMAND..., --url or --config")
     if header and not url:
         raise typer.BadParameter("headers go with --url", param_hint="--header")
+    if held is Held.ELICIT and not settings.server:
+        raise typer.BadParameter("there is no card to open without a server; name one (--server)", param_hint="--held")
     manner = Manner("", trusted, wait, held, settings.server)
     if config is not None:
         raise typer.Exit(asyncio.run(_serve_several(settings, listed(config, trusted=trusted), manner, agent)))

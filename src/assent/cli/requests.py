@@ -13,6 +13,7 @@ from assent.core.action import Json
 from assent.core.authority import Principal
 from assent.core.briefing import Briefing, brief
 from assent.core.request import Executor, Kind, Request, State
+from assent.core.run import Run, RunState
 from assent.core.text import span
 from assent.errors import InvalidArguments, NotAllowed
 from assent.telling.card_document import document
@@ -127,18 +128,18 @@ async def told(desk: Desk, after: Request, did: str, *, as_json: bool) -> None:
         return print_json(request_document(desk, card, did=did))
     banner(desk.judgement.policy, desk.judgement.switches)
     say(mark_of(card), f"  {card.code}  ", inert(card.title, "bold"))
-    return say(f"   {_sentence(card, after, did)}")
+    run = await desk.chronicle.run_of(after)
+    return say(f"   {_sentence(card, after, did, run)}")
 
 
-def _sentence(card: Briefing, after: Request, did: str) -> str:
+def _sentence(card: Briefing, after: Request, did: str, run: Run | None) -> str:
     match card.state:
         case State.PENDING if card.differences and did in ("modify", "choose") and not _counted(card):
             return f"changed; the change makes it a matter for {', '.join(card.reviewers) or 'others'}, and it waits"
         case State.PENDING:
             return f"counted: {_counted(card)} of {card.needs} approvals; it waits for the rest"
         case State.APPROVED:
-            runs = "a worker runs it" if after.ask.executor is Executor.WORKER else "its caller runs it"
-            return f"approved{' with changes' if card.differences else ''}; {runs}"
+            return f"approved{' with changes' if card.differences else ''}; {_who_runs(after, run)}"
         case State.DENIED:
             stop = "; its run ends" if after.stop else ""
             return f"{'denied' if did == 'deny' else 'nothing runs'}; the agent is told why{stop}"
@@ -152,6 +153,14 @@ def _sentence(card: Briefing, after: Request, did: str) -> str:
             return f"review: {card.review.value}"
         case _:
             return f"it is {card.state} now"
+
+
+def _who_runs(after: Request, run: Run | None) -> str:
+    if after.ask.executor is Executor.WORKER:
+        return "a worker runs it"
+    if run is not None and run.state is RunState.PARKED and run.host:
+        return f"its run goes on with a worker that has the host {run.host!r}"
+    return "its caller runs it"
 
 
 def _counted(card: Briefing) -> int:

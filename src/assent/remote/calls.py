@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from assent.core.action import Json, Risk
 from assent.core.canonical import canonical, restore
 from assent.core.decision import Cancel, Event, Fail, Finish, Renew
-from assent.core.request import Ask, Request, State
+from assent.core.request import NEVER_RAN, Ask, Request, State
 from assent.engine.asking import Prepared
 from assent.engine.calls import Calls
 from assent.engine.execution import Execution
@@ -54,7 +54,7 @@ class FarExecution(Execution):
 
     async def never_ran(self, began: Request) -> None:
         """It was begun, and whoever wanted it no longer does: that nothing came of it is on record."""
-        await self._move(began, Fail(began.fence, "cancelled before it ran"))
+        await self._move(began, Fail(began.fence, NEVER_RAN))
 
     async def _move(self, request: Request, event: Event) -> Request:
         if not request.id:

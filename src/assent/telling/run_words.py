@@ -119,12 +119,9 @@ def standing(run: Run, now: datetime, waiting: int | None = None, *, commands: b
             return "at work" if waiting is not None else ""
         case RunState.PARKED if waiting or (waiting is None and run.waits):
             return f"has waited for a person{since}"
-        case RunState.PARKED if run.waits:
-            return f"parked{since}; waits for a worker with the host {run.host!r}, or for somebody to " + (
-                "`assent reconcile`" if commands else "say how something ended"
-            )
         case RunState.PARKED:
-            return f"may go on; waits for a worker with the host {run.host!r}"
+            unknown = "; an unknown outcome is settled first" if run.waits else ""
+            return f"may go on: {_who_goes_on(run)}{unknown}"
         case RunState.PAUSED:
             whom = run.code if not run.switch else "--all" if run.switch == EVERYTHING else f"--agent {run.switch}"
             return f"held{by}{f' until `assent go {whom}`' if commands else ''}{why}"
@@ -138,6 +135,11 @@ def standing(run: Run, now: datetime, waiting: int | None = None, *, commands: b
             return f"took {span((run.changed_at or now) - run.created_at)}"
         case RunState.FAILED:
             return shortened(run.error or "it failed", LONGEST)
+
+
+def _who_goes_on(run: Run) -> str:
+    """Whom a parked run with nothing left to decide waits for."""
+    return f"waits for a worker with the host {run.host!r}" if run.host else "entering it again with its key goes on"
 
 
 def gate_words(request: Request) -> str:

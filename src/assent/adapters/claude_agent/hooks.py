@@ -15,6 +15,7 @@ from assent.adapters.tool_calls import Given, Standing, ToolCall, ToolCalls, for
 from assent.core.action import Json
 from assent.core.canonical import canonical
 from assent.core.request import Request
+from assent.core.text import visible
 from assent.engine.errands import changed_words
 from assent.errors import AssentError, Denied, GuardError, Parked, RunStopped
 
@@ -92,7 +93,7 @@ class Hooks:
             words = (
                 f"another hook changed {changed} of this call after Assent let it go: what ran is not what was approved"
             )
-            log.warning("%s: %s", event["tool_name"], words)
+            log.warning("%s: %s", visible(str(event["tool_name"]), lines=False), words)
             flight.ended.set_exception(RanOtherwise(words))
             told = f"Assent: {words}. It is on record as failed. Tell whoever you work for."
             said = {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": told}}

@@ -349,7 +349,7 @@ class Proxy:
         except Exception:
             log.exception("what came of request %s could not be put on record", under.told.code)
         with self._notebook.opened() as noted:
-            for call in [call for call, (request, _) in noted.begun.items() if request == under.told.id]:
+            for call in [call for call, (request, *_) in noted.begun.items() if request == under.told.id]:
                 del noted.begun[call]
 
     async def _ended(self, told: Told, result: Any, wrong: str) -> None:
