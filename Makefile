@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-models test-oldest check chromium bench evidence clean
+.PHONY: help demo test suite test-models test-oldest check lint types chromium bench evidence clean
 
 # Relative on purpose: the path of the clone may contain spaces.
 VENV := .venv
@@ -22,8 +22,8 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python
 ARGS ?=
 
 # What the adapters of frameworks are tested with at the low end; keep it with the extras in pyproject.toml.
-OLD_VERSIONS := claude-agent-sdk==0.2.182 langchain==1.4.7 langgraph==1.2.20 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
-OLD_TESTS := $(foreach each,openai_agents pydantic_ai,tests/adapters/test_$(each).py)
+OLD_VERSIONS := claude-agent-sdk==0.2.178 langchain==1.4.0 langgraph==1.2.20 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
+OLD_TESTS := $(foreach each,claude_agent langchain langgraph_attacks openai_agents pydantic_ai,tests/adapters/test_$(each).py)
 
 # Hundreds of processes are started here: none should compile what another has compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
@@ -42,9 +42,12 @@ help:
 demo: $(DEMO)
 	@$(VENV)/bin/assent demo $(ARGS) || [ $$? -eq 130 ]
 
-test: check chromium
-	@$(PY) -m pytest -n 3 --dist loadgroup $(ARGS)
-	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory test-models
+# Types and the models' environment need one core for minutes, so they are seen to while the tests run.
+test: lint chromium
+	@$(MAKE) --no-print-directory -j 3 types suite $(if $(ARGS),,test-models)
+
+suite: $(READY)
+	@$(PY) -m pytest -n 3 $(ARGS)
 
 # The chat models that can be asked about a task, against a local server, in an environment of their own.
 test-models: $(MODELS)/.ready
@@ -54,9 +57,13 @@ test-models: $(MODELS)/.ready
 test-oldest: $(OLDEST)/.ready
 	@$(OLDEST)/bin/python -m pytest -q -o addopts= -o cache_dir=$(OLDEST)/.cache -n 2 $(OLD_TESTS) $(ARGS)
 
-check: $(READY)
+check: lint types
+
+lint: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
+
+types: $(READY)
 	@$(PY) -m mypy
 
 # The browser tests drive a real Chromium: the one ASSENT_CHROMIUM names, the system's, or Playwright's own. Looked for
@@ -117,7 +124,7 @@ $(MODELS)/.ready: pyproject.toml constraints-models.txt | $(READY)
 $(OLDEST)/.ready: pyproject.toml constraints.txt Makefile | $(READY)
 	@echo "setting up $(OLDEST) with the oldest versions of frameworks (once, a minute or two)…"
 	@$(PY) -m venv $(OLDEST)
-	@grep -v -E '^(claude-agent-sdk|openai-agents|pydantic-ai-slim|pydantic-graph)==' \
+	@grep -v -E '^(claude-agent-sdk|langchain|openai-agents|pydantic-ai-slim|pydantic-graph)==' \
 		constraints.txt > $(OLDEST)/constraints.txt
 	@$(OLDEST)/bin/python -m pip install -qq --disable-pip-version-check --no-input -c $(OLDEST)/constraints.txt \
 		$(OLD_VERSIONS) anthropic mcp langgraph-checkpoint-sqlite langgraph-checkpoint-postgres \

@@ -1,15 +1,23 @@
 """Fixtures that every test may ask for. What they start is real, and gone when they end."""
 
+import asyncio
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zlib import crc32
 
 import pytest
+from argon2 import PasswordHasher
 
+from assent.engine import identity
+from assent.stores.postgres import PostgresStore
 from tests import postgres
 
+QUICK = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 BOTH = "ASSENT_TEST_BOTH"
 """Environment variable that has every test run on both databases."""
+KINDS = ("sqlite", "postgres")
 SURFACES = (
     "adapters/test_claude_code", "adapters/test_mcp", "cli/test_run_card", "cli/test_runs", "cli/test_timeline",
     "engine/test_attacks_by_text", "engine/test_attacks_with_secrets", "engine/test_secrets_in_facts",
@@ -20,8 +28,14 @@ SURFACES = (
     "server/test_step_up",
 )  # fmt: skip
 """Pages, words and proofs of identity: what they keep is kept by stores that pass the same contract."""
+RACING = ("cleanup", "pipeline")
+"""The examples whose workers race; what they race for is the same in all."""
 WAITING = ("of_several_at_once", "ends_the_run", "the_scenario")
 """What agents of frameworks do that wait in their process; all of the contract is run with those that park."""
+
+
+HALVED = ("adapters", "engine", "examples", "remote")
+"""Where each test is run on one of the two databases, drawn by its name; but what attacks is run on both."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -29,18 +43,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ.get(BOTH):
         return
     here = Path(__file__).parent
-    away = [
-        item
-        for item in items
-        if (str(item.path.relative_to(here).with_suffix("")) in SURFACES and "[postgres" in item.name)
-        or (
-            isinstance(item.parent, pytest.Class)
-            and "[waits]" in item.name
-            and not any(w in item.name for w in WAITING)
-        )
-    ]
-    config.hook.pytest_deselected(items=away)
-    items[:] = [item for item in items if item not in set(away)]
+
+    def is_away(item: pytest.Item) -> bool:
+        place = item.path.relative_to(here)
+        if str(place.with_suffix("")) in SURFACES:
+            return "[postgres" in item.name
+        if "two_workers_race" in item.name:
+            return not any(each in item.name for each in RACING)
+        kind = _database_of(item)
+        if kind in KINDS and place.parts[0] in HALVED and "attack" not in place.name:
+            return kind != KINDS[crc32(item.nodeid.replace(kind, "").encode()) % 2]
+        waits = isinstance(item.parent, pytest.Class) and "[waits]" in item.name
+        return waits and not any(each in item.name for each in WAITING)
+
+    config.hook.pytest_deselected(items=[item for item in items if is_away(item)])
+    items[:] = [item for item in items if not is_away(item)]
+
+
+def _database_of(item: pytest.Item) -> str:
+    return str(item.callspec.params.get("database", "")) if hasattr(item, "callspec") else ""
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +71,13 @@ def assent_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setenv("ASSENT_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes passwords slow to try out is not what most tests are about; `test_identity.py` looks at the cost."""
+    monkeypatch.setattr(identity, "_hasher", lambda: QUICK)
+    identity._nobodys_proof.cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +98,33 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
+def postgres_reused(postgres_url: str) -> Iterator[postgres.Reused]:
+    """A database with our tables that is emptied for each test; a new one takes several times as long."""
+
+    def migrated(url: str) -> None:
+        async def opened() -> None:
+            store = PostgresStore(url)
+            await store.open()
+            await store.close()
+
+        with ThreadPoolExecutor(1) as aside:
+            aside.submit(asyncio.run, opened()).result()
+
+    reused = postgres.Reused(postgres_url, migrated)
+    yield reused
+    reused.remove()
+
+
+@pytest.fixture
+def postgres_emptied(postgres_reused: postgres.Reused) -> str:
+    """The URL of a database with our tables and nothing in them."""
+    return postgres_reused.fresh()
+
+
+@pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty database; whoever asks for it is run on both kinds."""
+    """The address of a database with nothing in it; whoever asks for it is run on both kinds."""
     if request.param == "sqlite":
         return str(tmp_path / "assent.db")
-    return str(request.getfixturevalue("postgres_database"))
+    return str(request.getfixturevalue("postgres_emptied"))

@@ -17,11 +17,12 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
@@ -236,6 +237,102 @@ def database(base_url: str) -> Iterator[str]:
         yield urlunsplit(urlsplit(base_url)._replace(path=f"/{name}"))
     finally:
         _administer(base_url, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+class Reused:
+    """A database that is used again and again, emptied in between, which costs a fraction of a new one.
+
+    Each time it has another name, so that nobody who was left behind finds it. One whose tables, triggers or rights
+    are not as `prepare` made them is thrown away.
+    """
+
+    def __init__(self, base_url: str, prepare: Callable[[str], None]) -> None:
+        self._base, self._prepare = base_url, prepare
+        self._name = self._shape = ""
+
+    def fresh(self) -> str:
+        """The address of the database, with what `prepare` left in it and nothing else."""
+        if self._name:
+            self._renamed()
+            if self._emptied():
+                return self._url
+            self.remove()
+        self._name = f"r_{secrets.token_hex(8)}"
+        _administer(self._base, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self._name)))
+        self._prepare(self._url)
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            self._shape = self._seen(connection)
+        return self._url
+
+    def remove(self) -> None:
+        """It is gone."""
+        if self._name:
+            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(self._name))
+            _administer(self._base, drop)
+            self._name = ""
+
+    @property
+    def _url(self) -> str:
+        return urlunsplit(urlsplit(self._base)._replace(path=f"/{self._name}"))
+
+    def _renamed(self) -> None:
+        old, self._name = self._name, f"r_{secrets.token_hex(8)}"
+        rename = sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(old), sql.Identifier(self._name))
+        end = time.monotonic() + STOP_SECONDS
+        with psycopg.connect(self._base, autocommit=True) as connection:
+            while True:
+                connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [old])
+                try:
+                    connection.execute(rename)
+                    return
+                except psycopg.errors.ObjectInUse:
+                    if time.monotonic() > end:
+                        raise
+                time.sleep(0.005)
+
+    def _emptied(self) -> bool:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            # Whatever keeps people from emptying tables does not concern us.
+            connection.execute("SET session_replication_role = replica")
+            names = [str(name) for (name,) in connection.execute(_FILLED)]
+            if names:
+                listed = sql.SQL(", ").join(map(sql.Identifier, names))
+                connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(listed))
+            return self._seen(connection) == self._shape
+
+    @staticmethod
+    def _seen(connection: psycopg.Connection[Any]) -> str:
+        found = connection.execute(_SHAPE).fetchone()
+        assert found is not None
+        return str(found[0])
+
+
+_KEPT = "('about', 'migrations')"
+_FILLED = f"""
+SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+    AND relname NOT IN {_KEPT}
+"""
+_SHAPE = """
+SELECT md5(string_agg(line, chr(10) ORDER BY line)) FROM (
+    SELECT concat(tgrelid::regclass, tgenabled, pg_get_triggerdef(oid)) AS line FROM pg_trigger
+    UNION ALL
+    SELECT concat(relname, relkind, relacl, reloptions) FROM pg_class WHERE relnamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT concat(attrelid::regclass, attname, atttypid, attnotnull, attacl)
+    FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+    WHERE relnamespace = 'public'::regnamespace AND attnum > 0
+    UNION ALL
+    SELECT concat(proname, prosrc, proacl, proconfig) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT concat(conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint WHERE conrelid <> 0
+    UNION ALL
+    SELECT concat('migration', migrations::text) FROM migrations
+    UNION ALL
+    SELECT concat('about', about::text) FROM about
+    UNION ALL
+    SELECT concat('setting', setconfig) FROM pg_db_role_setting
+) AS lines
+"""
 
 
 @cache

@@ -44,6 +44,46 @@ def test_a_database_is_dropped_even_while_somebody_is_connected(postgres_url: st
     assert ask(postgres_url, f"SELECT count(*) FROM pg_database WHERE datname = '{name}'") == 0
 
 
+ROW = "INSERT INTO switches (workspace, agent, version, body) VALUES ('w', 'a', 1, '{}')"
+
+
+def test_a_database_that_is_used_again_is_empty_and_those_of_before_do_not_find_it(
+    postgres_reused: postgres.Reused,
+) -> None:
+    first = postgres_reused.fresh()
+    number = ask(first, "SELECT oid FROM pg_database WHERE datname = current_database()")
+    straggler = psycopg.connect(first, autocommit=True)
+    straggler.execute(ROW)
+    second = postgres_reused.fresh()
+    assert ask(second, "SELECT oid FROM pg_database WHERE datname = current_database()") == number
+    assert ask(second, "SELECT count(*) FROM switches") == 0
+    assert ask(second, "SELECT count(*) FROM migrations") != 0
+    with pytest.raises(psycopg.OperationalError):
+        straggler.execute(ROW)
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        psycopg.connect(first)
+
+
+@pytest.mark.parametrize(
+    "altering",
+    [
+        "ALTER TABLE entries DISABLE TRIGGER ALL",
+        "CREATE TABLE left_behind ()",
+        "GRANT ALL ON requests TO PUBLIC",
+        "DELETE FROM about",
+        "ALTER TABLE requests ADD COLUMN more int",
+    ],
+)
+def test_a_database_that_was_altered_is_not_used_again(postgres_reused: postgres.Reused, altering: str) -> None:
+    number = "SELECT oid FROM pg_database WHERE datname = current_database()"
+    url = postgres_reused.fresh()
+    before = ask(url, number)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(altering)  # type: ignore[arg-type]
+    assert ask(postgres_reused.fresh(), number) != before
+
+
 def test_a_cluster_keeps_what_was_committed_when_it_is_crashed_and_restarted() -> None:
     with postgres.cluster() as running:
         with psycopg.connect(running.url) as connection:

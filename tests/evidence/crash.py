@@ -309,7 +309,7 @@ class Size:
 
 
 FULL = Size(random=1000, near=250, controls=tuple(CONTROLS), most=300)
-SAMPLE = Size(random=8, near=4, controls=("intent after the call",), most=100)
+SAMPLE = Size(random=5, near=3, controls=("intent after the call",), most=100)
 
 
 def run(kind: str, seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:

@@ -229,7 +229,7 @@ class Size:
 
 
 FULL = Size(rounds=200, control=20)
-SAMPLE = Size(rounds=2, control=6, in_control=8)
+SAMPLE = Size(rounds=2, control=6, in_control=8, people=16)
 
 
 def run(seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:

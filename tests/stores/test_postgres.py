@@ -33,7 +33,11 @@ class TestPostgresStore(StoreContract):
     """The whole contract on PostgreSQL."""
 
     @pytest.fixture
-    def place(self, postgres_database: str) -> str:
+    def place(self, postgres_emptied: str) -> str:
+        return postgres_emptied
+
+    @pytest.fixture
+    def new_place(self, postgres_database: str) -> str:
         return postgres_database
 
     def make(self, place: Any) -> Store:
@@ -48,8 +52,8 @@ class TestPostgresStore(StoreContract):
 
 
 @pytest.fixture
-async def store(postgres_database: str) -> AsyncIterator[PostgresStore]:
-    made = PostgresStore(postgres_database)
+async def store(postgres_emptied: str) -> AsyncIterator[PostgresStore]:
+    made = PostgresStore(postgres_emptied)
     await made.open()
     yield made
     await made.close()
@@ -110,31 +114,31 @@ async def test_a_backup_is_left_to_the_tool_of_the_server(store: PostgresStore) 
 
 
 async def test_after_every_connection_was_cut_reads_and_changes_go_on(
-    store: PostgresStore, postgres_database: str
+    store: PostgresStore, postgres_emptied: str
 ) -> None:
     for number in range(20):
         request = pending(asked(number))
         await store.transact(WORKSPACE, None, inserted(request))
-        assert await asyncio.to_thread(kill, postgres_database)
+        assert await asyncio.to_thread(kill, postgres_emptied)
         assert await store.request(WORKSPACE, request.id) == request
-        await asyncio.to_thread(kill, postgres_database)
+        await asyncio.to_thread(kill, postgres_emptied)
         hint = request if number % 2 else None
         change = await store.transact(WORKSPACE, request.id, moved(fence=number), hint=hint)
         assert change is not None
         assert await store.request(WORKSPACE, request.id) == change.request
-        await asyncio.to_thread(kill, postgres_database)
+        await asyncio.to_thread(kill, postgres_emptied)
     # Each change was made exactly once, whatever became of the connection that carried it.
     assert await store.sequence(WORKSPACE) == 40
 
 
 async def test_connections_cut_while_many_commit_lose_and_double_nothing(
-    store: PostgresStore, postgres_database: str
+    store: PostgresStore, postgres_emptied: str
 ) -> None:
     stop = asyncio.Event()
 
     async def cut() -> None:
         while not stop.is_set():
-            await asyncio.to_thread(kill, postgres_database)
+            await asyncio.to_thread(kill, postgres_emptied)
             await asyncio.sleep(0.1)
 
     async def life(number: int) -> int:
@@ -266,7 +270,7 @@ async def test_recorded_entries_whose_commit_was_cut_are_written_exactly_once(
 
 
 async def test_the_listener_finds_its_way_back_and_says_that_it_may_have_missed_something(
-    store: PostgresStore, postgres_database: str
+    store: PostgresStore, postgres_emptied: str
 ) -> None:
     heard: list[Any] = []
     told = Heard()
@@ -275,13 +279,13 @@ async def test_the_listener_finds_its_way_back_and_says_that_it_may_have_missed_
     await told.until(lambda h: h.calls > 0)
     for turn in range(3):
         before = heard.count(None)
-        assert await asyncio.to_thread(kill, postgres_database, "query = 'LISTEN assent'") == 1
+        assert await asyncio.to_thread(kill, postgres_emptied, "query = 'LISTEN assent'") == 1
         for _ in range(400):
             if heard.count(None) > before:
                 break
             await asyncio.sleep(0.01)
         assert heard.count(None) > before
-        other = PostgresStore(postgres_database)
+        other = PostgresStore(postgres_emptied)
         await other.transact(WORKSPACE, None, inserted(pending(asked(turn))))
         await other.close()
         await told.until(lambda h, n=turn: identifier(n) in h.versions)  # type: ignore[misc]
@@ -299,11 +303,11 @@ async def test_our_own_commits_are_told_once(store: PostgresStore) -> None:
     assert sorted(key for news in heard for key in news or {}) == [identifier(number) for number in range(10)]
 
 
-async def test_a_row_held_for_too_long_means_busy(store: PostgresStore, postgres_database: str) -> None:
-    impatient = PostgresStore(postgres_database, busy_seconds=0.2)
+async def test_a_row_held_for_too_long_means_busy(store: PostgresStore, postgres_emptied: str) -> None:
+    impatient = PostgresStore(postgres_emptied, busy_seconds=0.2)
     request = pending(asked(1))
     await impatient.transact(WORKSPACE, None, inserted(request))
-    async with await psycopg.AsyncConnection.connect(postgres_database) as holder:
+    async with await psycopg.AsyncConnection.connect(postgres_emptied) as holder:
         await holder.execute("SELECT 1 FROM requests FOR UPDATE")
         for hint in (None, request):
             with pytest.raises(StoreBusy) as caught:
@@ -372,8 +376,8 @@ async def test_one_refused_write_in_a_group_does_not_take_the_others_with_it(sto
     assert await store.sequence(WORKSPACE) == 38
 
 
-async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_database: str) -> None:
-    with psycopg.connect(postgres_database, autocommit=True) as connection:
+async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_emptied: str) -> None:
+    with psycopg.connect(postgres_emptied, autocommit=True) as connection:
         # Enough rows that a scan would be chosen if no index fitted; made directly, for speed.
         await store.transact(WORKSPACE, None, inserted(pending(asked(0))))
         connection.execute(
@@ -410,8 +414,8 @@ async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_data
             assert "Seq Scan on requests" not in plan, plan
 
 
-async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, postgres_database: str) -> None:
-    other = PostgresStore(postgres_database)
+async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, postgres_emptied: str) -> None:
+    other = PostgresStore(postgres_emptied)
     heard = Heard()
     other.watch(heard)
     await heard.until(lambda h: h.calls > 0)

@@ -3,13 +3,15 @@
 import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from assent.errors import AssentError
 from assent.server import problems
@@ -56,14 +58,22 @@ def create_app(premises: Premises, *, hosts: Collection[str] = (), public: str =
     for kind in (AssentError, problems.Problem, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _told)
     app.add_exception_handler(Exception, _unexpected)
-    app.include_router(api)
-    app.include_router(pages)
+    app.router.routes.extend(_routes())
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     app.add_middleware(Repeats)
     app.add_middleware(Cookies)
     app.add_middleware(Wire, hosts=hosts, meters=meters, public=public)
     return app
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """What every application in this process answers; what FastAPI makes of it is made once."""
+    whole = APIRouter()
+    whole.include_router(api)
+    whole.include_router(pages)
+    return tuple(whole.routes)
 
 
 async def _told(request: Request, problem: Exception) -> Response:

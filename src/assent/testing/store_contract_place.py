@@ -24,6 +24,11 @@ class StorePlace:
         raise NotImplementedError
 
     @pytest.fixture
+    def new_place(self, place: Any) -> Any:
+        """Where no store was ever opened, if `place` is used again once it was emptied."""
+        return place
+
+    @pytest.fixture
     async def store(self, place: Any) -> AsyncIterator[Store]:
         """The store under test, opened."""
         made = self.make(place)

@@ -150,8 +150,8 @@ class Use(StorePlace):
         assert await store.sequence(WORKSPACE) == 160
         assert [line.index for line in await store.entries(WORKSPACE)] == list(range(160))
 
-    async def test_two_processes_may_open_a_new_place_at_once(self, place: Any) -> None:
-        await asyncio.gather(*(self.elsewhere(place, "await store.open()") for _ in range(4)))
+    async def test_two_processes_may_open_a_new_place_at_once(self, new_place: Any) -> None:
+        await asyncio.gather(*(self.elsewhere(new_place, "await store.open()") for _ in range(4)))
 
     async def test_what_was_acknowledged_is_there_after_closing_and_opening(self, place: Any) -> None:
         store = self.make(place)
