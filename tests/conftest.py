@@ -39,7 +39,11 @@ HALVED = ("adapters", "engine", "examples", "remote")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Surfaces run on one of the two databases, and agents in one of two ways, unless somebody wants both."""
+    """Surfaces run on one of the two databases, and agents in one of two ways, unless somebody wants both.
+
+    What takes long begins first, so that no worker is left alone with it at the end.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if os.environ.get(BOTH):
         return
     here = Path(__file__).parent

@@ -69,9 +69,9 @@ class Place:
             yield made
 
     @asynccontextmanager
-    async def link(self, server: Server, manner: Manner | None = None) -> AsyncIterator["Wire"]:
-        """The proxy in this process, spoken to in messages."""
-        settings, wire = load({"database": self.database}), Wire()
+    async def link(self, server: Server, manner: Manner | None = None, far: str = "") -> AsyncIterator["Wire"]:
+        """The proxy in this process, spoken to in messages; `far` is where it proposes, if not on the database."""
+        settings, wire = load({"database": self.database, **({"server": far} if far else {})}), Wire()
         async with errands_for(settings, "mcp") as errands:
             notebook = Notebook(keys_for(settings).directory / "mcp", f"default\0mcp\0{server.name}")
             manner = manner or Manner(server.name, server.trusted)
@@ -86,10 +86,10 @@ class Place:
 
     @asynccontextmanager
     async def inside(
-        self, server: Server, manner: Manner | None = None, mode: str = "auto", **more: Any
+        self, server: Server, manner: Manner | None = None, mode: str = "auto", far: str = "", **more: Any
     ) -> AsyncIterator[Client]:
         """The official client, with the proxy in this process."""
-        async with self.link(server, manner) as wire, Client(wire.transport(), mode=mode, **more) as made:  # type: ignore[arg-type]
+        async with self.link(server, manner, far) as wire, Client(wire.transport(), mode=mode, **more) as made:  # type: ignore[arg-type]
             yield made
 
     async def waiting(self, number: int = 1) -> list[Request]:

@@ -231,8 +231,9 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
         words = ["--server", place.url, "mcp", "--name", "files", "--held", "elicit", "--", *one.command()]
         where = one.stdio([sys.executable, "-m", "assent", *words], ASSENT_TOKEN=token)
         async with Client(where, mode="legacy", elicitation_callback=shown) as client:
-            # An agent's token does not ask what policy would say, so nothing is told of gates.
-            assert "assent/gate" not in str((await client.list_tools()).tools)
+            gates = {tool.name: (tool.meta or {})["assent/gate"] for tool in (await client.list_tools()).tools}
+            assert gates["list_files"] == "run"
+            assert gates["delete_files"] == "hard"
             assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
             call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
             (request,) = await one.waiting()

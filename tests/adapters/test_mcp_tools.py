@@ -2,8 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from assent.adapters.mcp_proxy.servers import Server
+from assent.assemble import TOKEN
+from assent.core.authority import Principal
+from assent.engine.identity import Identities
 from assent.engine.policies import apply_policy
+from assent.server.serving import Address, standing
+from assent.settings import load
 from tests.adapters.mcp_place import Place, text
 
 RULES = """
@@ -47,3 +54,36 @@ async def test_a_tool_whose_schema_changed_is_listed_as_held(one: Place) -> None
             if gate == "watch":
                 assert text(await client.call_tool("delete_files", {"paths": ["/a"]})) == "deleted 1"
     assert one.ledger == ["/a"]
+
+
+async def test_at_a_server_too_a_tool_that_changed_is_held_whatever_the_policy_says(
+    one: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = RULES.replace("actions: [list_files]", "actions: [delete_files]")
+    await apply_policy(one.desk.store, "default", rules, one.desk.person())
+    async with standing(load({"database": one.database}), Address(port=0)) as server:
+        _, token = await Identities(one.desk.store, "default").give_token(Principal("root"), "mcp")
+        monkeypatch.setenv(TOKEN, token)
+        for words, gate in (("Deletes files for good.", "watch"), ("Does nothing.", "hard")):
+            async with one.inside(Server("files", tuple(one.command(words))), far=server.url) as client:
+                tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+                assert (tools["delete_files"].meta or {})["assent/gate"] == gate
+                call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+                if gate == "hard":
+                    (request,) = await one.waiting()
+                    assert "has changed" in str(request.ask.claims["why"])
+                    assert one.ledger == ["/a"]
+                    await one.approve(request)
+                assert text(await call) == "deleted 1"
+    assert one.ledger == ["/a", "/a"]
+
+
+async def test_while_the_server_cannot_be_reached_tools_are_listed_as_they_are(
+    one: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assent.remote.errands._SOON", 0.2)
+    monkeypatch.setenv(TOKEN, "aat_x.default")
+    async with one.inside(Server("files", tuple(one.command())), far="http://127.0.0.1:9") as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert "delete_files" in tools
+        assert not any((tool.meta or {}).get("assent/gate") for tool in tools.values())

@@ -463,3 +463,12 @@ async def test_what_cannot_be_sent_is_not_tried_again(place: Place):
     with pytest.raises(SettingsError, match="cannot be sent"):
         await gate._line.post("/asks", {}, once="two\nlines")
     await gate.close()
+
+
+async def test_whoever_insists_is_held_whatever_the_policy_of_the_server_says(place: Place, gate: assent.Gate):
+    await place.policy("rules: [{name: fine, actions: ['delete_*'], gate: run}]\n")
+    fine = (await gate.propose("delete_files", {"paths": ["/a"]})).request
+    assert fine is None or fine.state is State.APPROVED
+    await gate.propose("delete_files", {"paths": ["/b"]}, insists="it is described otherwise than before")
+    [request] = await place.waiting()
+    assert request.ask.claims["why"] == "it is described otherwise than before"

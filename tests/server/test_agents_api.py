@@ -15,6 +15,7 @@ from assent.core.credential import CredentialKind
 from assent.core.request import State
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
+from assent.ports import Filter
 from assent.server.api.agent_runs import Stop, _headline
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 
@@ -215,6 +216,40 @@ async def test_what_an_unlisted_agent_declares_can_only_raise(place: Place):
             "/proposals", json={**DELETE, "effect": harmless, "says": "Look at {paths}"}
         )  # fmt: skip
         assert ok(believed)["may_run"]
+
+
+RUNS = "rules: [{name: fine, actions: ['delete_*'], gate: run}]\n"
+
+
+async def test_an_agent_may_want_a_person_to_look_whatever_the_policy_says(place: Place):
+    async with place.agent() as agent:
+        await place.policy(RUNS)
+        assert not ok(await agent.post("/proposals", json=DELETE), 201)["waits"]
+        said = {**DELETE, "hold": True, "why": "SAFE: approved by the board"}
+        assert ok(await agent.post("/proposals", json=said), 201)["waits"]
+        [request] = await place.waiting()
+        told = [trigger.says for trigger in request.candidate.verdict.triggers if trigger.name == "asked for"]
+        assert told == ["the agent itself wants a person to look, whatever the policy says"]
+        assert request.ask.claims["why"] == "SAFE: approved by the board"
+
+
+async def test_gates_are_foreseen_without_arguments_and_nobody_hears_of_it(place: Place):
+    costly = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    calls = [
+        {"action": "delete_files", "description": "Deletes files for good."},
+        {"action": "list_files", "effect": {"risk": "dangerous"}},
+        {"action": "delete_files", "hold": True},
+        {"action": "never"},
+        {"action": "write_x", "arguments": costly},
+    ]
+    async with place.agent() as agent:
+        assert ok(await agent.post("/foreseen", json={"calls": calls[:1]}))["gates"] == ["hard"]
+        await place.policy(RUNS.replace("]\n", ", {name: no, actions: [never], gate: forbid}]\n"))
+        told = ok(await agent.post("/foreseen", json={"calls": calls}))
+        assert told["gates"] == ["watch", "hard", "hard", "forbid", None]
+        assert not (await place.inbox.page(Filter())).requests
+        problem(await agent.post("/foreseen", json={"calls": [{"action": "a"}] * 101}), 422, "invalid")
+        problem(await agent.post("/foreseen", json={"calls": [{**DELETE}]}), 422, "invalid")
 
 
 async def test_a_schema_from_a_stranger_must_be_cheap_to_check(place: Place):

@@ -40,6 +40,8 @@ from assent.ports import View
 T = TypeVar("T")
 
 RESERVED = STOPS | {"question"}
+HELD = (Trigger("asked for", "the agent itself wants a person to look, whatever the policy says", GateKind.HARD),)
+"""Fires where an agent says so; why, it says in its own words, which stand beside it."""
 _SCHEMA_BYTES = 64 * 1024
 _SCHEMA_NODES = 1_000
 _MOST_CHECKS = 200_000

@@ -6,7 +6,7 @@ file. Its approval is used up the moment the program is told to go ahead.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -25,7 +25,7 @@ from assent.engine.judgement import Context
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import unsealed
 from assent.engine.tool import Tool, tool
-from assent.errors import Conflict
+from assent.errors import AssentError, Conflict
 from assent.ports import Vault
 
 LEASE = timedelta(minutes=10)
@@ -92,7 +92,7 @@ class Errands(Protocol):
     """Where calls are proposed: a database here, or a server."""
 
     async def propose(self, errand: Errand, key: str) -> Told: ...
-    async def gate(self, errand: Errand) -> GateKind | None: ...
+    async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]: ...
     async def decided(self, told: Told, seconds: float) -> Told: ...
     async def begin(self, told: Told, attempt: str) -> Told: ...
     async def renew(self, request_id: str, fence: int) -> None: ...
@@ -116,10 +116,16 @@ class LocalErrands:
         request = await self._calls.propose(made, errand.args, context, fired=fired)
         return Told("", "", "allowed") if request is None else _told(request)
 
-    async def gate(self, errand: Errand) -> GateKind | None:
-        """The gate that such a call would have; nothing is proposed."""
-        made, fired = self._described(errand)
-        return self._calls.foreseen(made, errand.args, fired)
+    async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]:
+        """The gate that each of these calls would have, if it could be proposed; nothing is proposed."""
+        return [self._foreseen(errand) for errand in errands]
+
+    def _foreseen(self, errand: Errand) -> GateKind | None:
+        try:
+            made, fired = self._described(errand)
+            return self._calls.foreseen(made, errand.args, fired)
+        except (AssentError, ValueError):
+            return None  # it cannot be proposed as it is described; whoever calls it is told why
 
     def _described(self, errand: Errand) -> tuple[Tool, tuple[Trigger, ...]]:
         fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from assent.core.action import Json, Risk
+from assent.core.action import Json
 from assent.core.canonical import canonical, restore
 from assent.core.decision import Cancel, Event, Fail, Finish, Renew
 from assent.core.request import NEVER_RAN, Ask, Request, State
@@ -210,20 +210,19 @@ def _said(prepared: Prepared) -> dict[str, Json]:
     if callable(tool.options) or any(each.instead or callable(each.change) for each in options):
         raise GuardError(f"{tool.name}: options that are functions, or name other actions, need a local gate")
     needed = datetime.now(UTC) + tool.needed_by if isinstance(tool.needed_by, timedelta) else tool.needed_by
-    # Whoever wants a person to look says so there as well: an agent's word can raise the risk.
     insists = "; ".join(trigger.says for trigger in prepared.fired)
     return {
         "action": tool.name, "args_text": canonical(prepared.args), "description": tool.description,
         "arguments": tool.schema, "secret": sorted(tool.secret), "says": tool.says, "if_denied": tool.if_denied,
         "effect": {
             "reversible": declared.reversible, "reach": _word(declared.reach), "outside": declared.outside,
-            "money": declared.money, "risk": str(Risk.DANGEROUS) if insists else _word(declared.risk),
+            "money": declared.money, "risk": _word(declared.risk),
         },
         "options": [
             {"label": each.label, "consequence": each.consequence, "change": each.change} for each in options
         ],
         "needed_by": None if needed is None else needed.isoformat(), "idempotent": tool.idempotent,
-        "why": "; ".join(filter(None, (insists, context.why))),
+        "hold": bool(insists), "why": "; ".join(filter(None, (insists, context.why))),
         "goal": context.goal, "confidence": context.confidence, "cost": context.cost,
         "alternatives": list(context.alternatives), "key": key, "draft_of": context.draft_of,
         "run": "" if run is None else run.id, "run_fence": 0 if run is None else run.fence,

@@ -1,15 +1,21 @@
 """Calls that another program carries out, proposed at a server as the agent that the token names."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from assent.core.action import Json, Risk
+from assent.core.action import Json
 from assent.core.verdict import GateKind
 from assent.engine.errands import LEASE, Errand, Told
+from assent.errors import AssentError
 from assent.remote.line import LONGEST_WAIT, Line
+
+MOST_FORESEEN = 100
+"""As many calls as a server judges at once without proposing them."""
+_SOON = 5.0
+"""Nobody waits longer to hear of gates: without them tools can be called all the same."""
 
 
 class FarErrands:
@@ -20,25 +26,22 @@ class FarErrands:
 
     async def propose(self, errand: Errand, key: str) -> Told:
         """The call is judged and on record there."""
-        said: dict[str, Any] = {
-            "action": errand.action,
-            "args": dict(errand.args),
-            "description": errand.description,
-            "key": key,
-        }
-        if errand.schema is not None:
-            said["arguments"] = dict(errand.schema)
-        effect = {name: value for name, value in asdict(errand.effect).items() if value is not None}
-        if why := "; ".join(filter(None, (errand.alarm, errand.why))):
-            said["why"] = why
-        if errand.alarm:
-            effect["risk"] = Risk.DANGEROUS
-        said["effect"] = {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()}
+        why = "; ".join(filter(None, (errand.alarm, errand.why)))
+        said = {**_described(errand), "args": dict(errand.args), "key": key, "why": why}
         return _told(await self._line.post("/proposals", said, once=key))
 
-    async def gate(self, errand: Errand) -> GateKind | None:
-        """Not known here: an agent's token does not ask what policy would say."""
-        return None
+    async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]:
+        """What the server foresees; none are known where it is not heard of soon."""
+        found: list[GateKind | None] = []
+        try:
+            async with asyncio.timeout(_SOON):
+                for start in range(0, len(errands), MOST_FORESEEN):
+                    calls = [_described(errand) for errand in errands[start : start + MOST_FORESEEN]]
+                    told = await self._line.post("/foreseen", {"calls": calls})
+                    found += [GateKind(gate) if gate else None for gate in told["gates"]]
+        except (TimeoutError, AssentError):
+            return [None] * len(errands)
+        return found
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
@@ -63,6 +66,15 @@ class FarErrands:
             await self._line.post(f"/proposals/{request_id}/fail", {"fence": fence, "error": error})
         else:
             await self._line.post(f"/proposals/{request_id}/finish", {"fence": fence, "result": result})
+
+
+def _described(errand: Errand) -> dict[str, Any]:
+    effect = {name: value for name, value in asdict(errand.effect).items() if value is not None}
+    return {
+        "action": errand.action, "description": errand.description, "hold": bool(errand.alarm),
+        "arguments": None if errand.schema is None else dict(errand.schema),
+        "effect": {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()},
+    }  # fmt: skip
 
 
 def _told(said: Mapping[str, Any]) -> Told:

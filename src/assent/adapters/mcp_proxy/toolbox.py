@@ -10,7 +10,6 @@ from assent.adapters.mcp_proxy.wire import part
 from assent.core.action import NOTHING_DECLARED, Declaration, Json, Risk
 from assent.core.verdict import GateKind
 from assent.engine.errands import Errand, Errands, Notebook
-from assent.errors import AssentError
 
 GATE = "assent/gate"
 """Under this name a tool's `_meta` tells its gate."""
@@ -82,7 +81,9 @@ class Toolbox:
 
     async def annotated(self, errands: Errands, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to `tools/list` with the gate of each tool in it; none where no gate is known."""
-        gates = {tool["name"]: gate for tool in _listed(message) if (gate := await self._gate(errands, tool))}
+        tools = _listed(message)
+        found = await errands.gates([self._without_arguments(tool) for tool in tools])
+        gates = {tool["name"]: gate for tool, gate in zip(tools, found, strict=True) if gate is not None}
         if not gates:
             return None
         result = message["result"]
@@ -92,15 +93,12 @@ class Toolbox:
         ]
         return {**message, "result": {**result, "tools": told}}
 
-    async def _gate(self, errands: Errands, tool: Mapping[str, Any]) -> GateKind | None:
-        """The gate of a call without arguments; those can only be judged when they are there."""
+    def _without_arguments(self, tool: Mapping[str, Any]) -> Errand:
+        """A call without arguments; those can only be judged when they are there."""
         name = tool["name"]
         known = self._notebook.look().pins.get(name)
         alarm = _CHANGED if known is not None and known != _digest(tool) else ""
-        try:
-            return await errands.gate(self._described(tool, name, {}, alarm))
-        except (AssentError, ValueError):
-            return None  # it cannot be proposed as it is described; whoever calls it is told why
+        return self._described(tool, name, {}, alarm)
 
 
 def _listed(message: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 An agent is who its token says, whatever a body says. It sees its own requests; others do not exist for it.
 """
 
+import asyncio
 import secrets
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,11 +14,12 @@ from pydantic import AwareDatetime, Field
 from assent.core.action import Declaration, Reach, Risk
 from assent.core.canonical import restore
 from assent.core.request import State
-from assent.engine.agent_calls import Described
+from assent.engine.agent_calls import HELD, Described
+from assent.engine.agent_runs import AgentRuns
 from assent.engine.judgement import Context
 from assent.engine.sealing import no_secret
 from assent.engine.tool import OptionSpec
-from assent.errors import Conflict, InvalidArguments
+from assent.errors import AssentError, Conflict, InvalidArguments
 from assent.server.api.agent_documents import at_once_document, begun_document, proposal_document
 from assent.server.api.calling import (
     AgentRoute,
@@ -77,20 +79,35 @@ class Claims(Body):
     draft_of: Annotated[str, Field(default="", max_length=200, description="The request that this one revises.")]
 
 
-class Proposal(Claims):
-    """A call that the agent wants to make."""
+class Call(Body):
+    """A kind of call, as the agent describes it."""
 
     action: Name
+    description: Text
+    arguments: dict[str, Any] | None = Field(default=None, description="The JSON schema of the arguments.")
+    effect: Effect = Effect()
+    hold: bool = Field(
+        default=False,
+        description="A person is to look, whatever the policy says. Why, `why` tells them in the agent's words.",
+    )
+
+
+class Foreseeing(Body):
+    """Calls that the agent may make later on."""
+
+    calls: Annotated[list[Call], Field(max_length=100)]
+
+
+class Proposal(Claims, Call):
+    """A call that the agent wants to make."""
+
     args: dict[str, Any] = Field(default={}, description="The arguments, by name.")
     args_text: Annotated[
         str,
         Field(default="", max_length=2_000_000, description="The arguments as canonical JSON instead, for numbers "
               "that JSON cannot carry."),
     ]  # fmt: skip
-    description: Text
-    arguments: dict[str, Any] | None = Field(default=None, description="The JSON schema of the arguments.")
     secret: Annotated[list[Name], Field(default=[], max_length=100, description="Arguments to be sealed.")]
-    effect: Effect = Effect()
     says: Annotated[str, Field(default="", max_length=2_000, description="A line with {argument}s, for the card.")]
     options: Annotated[list[Choice], Field(default=[], max_length=20)]
     if_denied: Annotated[str, Field(default="", max_length=2_000)]
@@ -172,7 +189,8 @@ async def propose(
     no_secret("attempt", said.attempt)
     context = _context(agent.agent, said, idempotency_key)
     made, ignored = agent.described(_described(said))
-    request = await agent.propose(made, _args(said), context, fence=said.run_fence, patience=wait)
+    fired = HELD if said.hold else ()
+    request = await agent.propose(made, _args(said), context, fence=said.run_fence, patience=wait, fired=fired)
     gate = "run" if request is None else str(request.candidate.verdict.gate)
     http.app.state.meters.proposals.labels(gate).inc()
     if request is None:
@@ -187,6 +205,19 @@ async def propose(
             return proposal_document(await agent.request(request.id), ignored)
         return {**begun_document(begun, vault_of(http), said.lease), "ignored": list(ignored)}
     return proposal_document(request, ignored)
+
+
+@router.post("/foreseen", summary="Which gates would calls have?")
+async def foreseen(agent: Caller, said: Foreseeing) -> dict[str, Any]:
+    """The gate of each of these calls, in their order, as far as it does not depend on arguments: `run`, `watch`,
+    `soft`, `hard`, `manual` or `forbid`; nothing where a call cannot be proposed as it is described. Nothing is
+    proposed and nobody is asked. What arguments change is judged only on record, when a call is proposed.
+    """
+    gates: list[str | None] = []
+    for each in said.calls:
+        gates.append(_foreseen(agent, each))
+        await asyncio.sleep(0)  # others are answered in between
+    return {"gates": gates}
 
 
 @router.get("/proposals", summary="Find a call by its key")
@@ -278,6 +309,16 @@ def _args(said: Proposal) -> Any:
         return restore(said.args_text)
     except (ValueError, TypeError, ArithmeticError, RecursionError):
         raise InvalidArguments("args_text is not canonical JSON; send args instead, as an object") from None
+
+
+def _foreseen(agent: AgentRuns, said: Call) -> str | None:
+    try:
+        made, _ = agent.described(
+            Described(said.action, said.description, said.arguments, declared=Declaration(**said.effect.model_dump()))
+        )
+        return str(agent.foreseen(made, {}, HELD if said.hold else ()))
+    except (AssentError, ValueError):
+        return None
 
 
 def _described(said: Proposal) -> Described:
