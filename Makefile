@@ -47,7 +47,7 @@ test: lint chromium
 	@$(MAKE) --no-print-directory -j 3 types suite $(if $(ARGS),,test-models)
 
 suite: $(READY)
-	@$(PY) -m pytest -n 4 --dist worksteal $(ARGS)
+	@$(PY) -m pytest -n 3 --dist worksteal $(ARGS)
 
 # The chat models that can be asked about a task, against a local server, in an environment of their own.
 test-models: $(MODELS)/.ready

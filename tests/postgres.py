@@ -294,10 +294,10 @@ class Reused:
         with psycopg.connect(self._url, autocommit=True) as connection:
             # Whatever keeps people from emptying tables does not concern us.
             connection.execute("SET session_replication_role = replica")
-            names = [str(name) for (name,) in connection.execute(_FILLED)]
-            if names:
-                listed = sql.SQL(", ").join(map(sql.Identifier, names))
-                connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(listed))
+            # Of a few rows this takes a hundredth of the time of TRUNCATE, which makes every file anew.
+            names = [sql.Identifier(str(name)) for (name,) in connection.execute(_FILLED)]
+            deletes = [sql.SQL("DELETE FROM {}").format(name) for name in names]
+            connection.execute(sql.SQL("; ").join([*deletes, sql.SQL(_FROM_ONE)]))
             return self._seen(connection) == self._shape
 
     @staticmethod
@@ -312,6 +312,7 @@ _FILLED = f"""
 SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
     AND relname NOT IN {_KEPT}
 """
+_FROM_ONE = "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'"
 _SHAPE = """
 SELECT md5(string_agg(line, chr(10) ORDER BY line)) FROM (
     SELECT concat(tgrelid::regclass, tgenabled, pg_get_triggerdef(oid)) AS line FROM pg_trigger

@@ -232,7 +232,7 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
         where = one.stdio([sys.executable, "-m", "assent", *words], ASSENT_TOKEN=token)
         async with Client(where, mode="legacy", elicitation_callback=shown) as client:
             gates = {tool.name: (tool.meta or {})["assent/gate"] for tool in (await client.list_tools()).tools}
-            assert gates["list_files"] == "run"
+            assert gates["list_files"] == "watch"  # nobody vouches for the server
             assert gates["delete_files"] == "hard"
             assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
             call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))

@@ -40,10 +40,12 @@ class Size:
     """Whether the bound is checked; on a machine that is busy with tests only what is answered is looked at."""
     kinds: tuple[str, ...] = DATABASES
     """The databases it is tried on."""
+    warm: int = 3
+    """Rounds that are not counted."""
 
 
 FULL = Size(few=1_000, many=1_000_000, rounds=30, measured=True)
-SAMPLE = Size(few=120, many=400, rounds=2, measured=False, kinds=("postgres",))
+SAMPLE = Size(few=120, many=400, rounds=2, measured=False, kinds=("postgres",), warm=0)
 
 
 def crowded(place: Place, wanted: int, say: Say) -> None:
@@ -122,18 +124,19 @@ class Visit:
             self.wrong.append(f"a decision: {answer.status_code} {answer.text[:200]}")
 
 
-def visited(both: list[Served], seed: int, rounds: int, say: Say) -> None:
+def visited(both: list[Served], seed: int, size: Size, say: Say) -> None:
     """The same on both servers in turns, each after the one before was answered."""
-    aims = [drawn(one.place, seed, rounds + 3) for one in both]
+    rounds = size.warm + size.rounds
+    aims = [drawn(one.place, seed, rounds) for one in both]
 
     async def main() -> None:
         wrong: list[str] = []
         async with both[0].client() as first, both[1].client() as second:
-            for number in range(rounds + 3):
+            for number in range(rounds):
                 for at in (0, 1) if number % 2 else (1, 0):
                     name = both[at].name
 
-                    def note(what: str, seconds: float, name: str = name, counts: bool = number > 2) -> None:
+                    def note(what: str, seconds: float, name: str = name, counts: bool = number >= size.warm) -> None:
                         if counts:
                             say("took", name=name, did=what, ms=seconds * 1e3)
 
@@ -155,7 +158,7 @@ def compared(
         ]
         both = [replace(one, name=name) for name, one in zip(places, both, strict=True)]
         progress("visiting")
-        child = fork("visitor", lambda say: visited(both, seed, size.rounds, say))
+        child = fork("visitor", lambda say: visited(both, seed, size, say))
         wrong = list(answer(child, within=SECONDS)["wrong"])
     took: dict[str, list[float]] = {}
     for said in child.said("took"):

@@ -72,10 +72,12 @@ so every fourth. A page that hears of everything draws all of it anew."""
 class Size:
     payloads: int
     planted: int
+    bugs: int
+    """As many of the planted bugs are tried, each with a browser of its own."""
 
 
-FULL = Size(payloads=12_000, planted=50)
-SAMPLE = Size(payloads=30, planted=6)
+FULL = Size(payloads=12_000, planted=50, bugs=3)
+SAMPLE = Size(payloads=30, planted=6, bugs=1)
 Progress = Callable[[str], None]
 
 
@@ -395,7 +397,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="assent-hostile-") as directory:
         outcome.take(*asyncio.run(searched(directory, seed, size.payloads, progress)))
-    for bug, (plant, told) in PLANTED.items():
+    for bug, (plant, told) in islice(PLANTED.items(), size.bugs):
         with tempfile.TemporaryDirectory(prefix="assent-hostile-") as directory, plant():
             figures, wrong = asyncio.run(searched(directory, seed, size.planted, lambda _: None))
         said = next((each for each in wrong if any(word in each for word in told)), "")

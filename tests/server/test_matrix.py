@@ -90,6 +90,7 @@ _OWN = "/api/v1/agent/proposals/{request_id}"
 _RUN = "/api/v1/agent/runs/{run_id}"
 AGENT_ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "/api/v1/agent/me"): ANY_AGENT,
+    ("POST", "/api/v1/agent/foreseen"): ANY_AGENT,
     ("POST", "/api/v1/agent/proposals"): ANY_AGENT,
     ("GET", "/api/v1/agent/proposals"): ANY_AGENT,
     ("POST", "/api/v1/agent/questions"): ANY_AGENT,
