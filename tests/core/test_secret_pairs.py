@@ -27,6 +27,21 @@ def test_a_number_is_found_too(number: float, depth: int) -> None:
     assert (text[pair.start : pair.end], pair.secret) == (json.dumps(number),) * 2
 
 
+@given(st.lists(texts, min_size=1, max_size=4), st.integers(-99, 99), st.integers(0, 3))
+def test_in_a_list_or_an_object_every_value_is_found_and_no_name(secrets: list[str], pin: int, depth: int) -> None:
+    said = {"credentials": "x", "password": [*secrets, {"old": secrets[0], "pin": [pin, None, True]}], "note": ["free"]}
+    text = json.dumps(said)
+    for _ in range(depth):
+        text = json.dumps({"arguments": text})
+    assert [pair.secret for pair in secret_pairs(text)][-len(secrets) - 2 :] == [*secrets, secrets[0], str(pin)]
+
+
+def test_a_list_of_tokens_and_what_is_counted_in_tokens() -> None:
+    long = "a1" * 20
+    text = json.dumps({"device_token": [long, "no", 5, {"password": "q"}], "items": [{"password": "p"}, 3]})
+    assert [pair.secret for pair in secret_pairs(text)] == [long, "q", "p"]
+
+
 @given(st.text(st.sampled_from(list("\"'\\:{}[], \n\tpasword1-e.")), max_size=300))
 def test_whatever_is_written_they_come_in_order_and_apart(text: str) -> None:
     at = 0

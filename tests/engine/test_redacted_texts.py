@@ -26,6 +26,18 @@ def test_a_secret_in_a_text_that_is_json_stands_behind_the_mark_that_its_request
     assert ("correct horse" in clean, "4711" in clean, "ann" in clean) == (False, False, True)
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_so_does_what_a_list_or_an_object_of_secrets_has_in_it(vault: Vault, depth: int) -> None:
+    args = {"user": ["ann"], "password": ["correct horse", {"old": "battery [staple"}], "pin": [4711, True, {"at": 7}]}
+    text = json.dumps(args)
+    for _ in range(depth):
+        text = json.dumps(text)
+    clean = redacted(vault, {"said": text})["said"]
+    for _ in range(depth + 1):
+        clean = json.loads(clean)
+    assert clean == sealed(vault, "r1", args, ())[0]
+
+
 PLAIN = json.dumps(ARGS)
 
 

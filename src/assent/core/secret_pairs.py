@@ -5,14 +5,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from assent.core.secret_text import is_secret_key, is_secret_name
+from assent.core.secret_text import is_secret_key, is_secret_name, is_token_name
 
+_DIGITS = r"-?\d[\d.eE+-]{0,400}"
 _PAIR = re.compile(
     r"""(?P<quote>\\{0,15}["'])(?P<name>[^"'\\\r\n]{1,100})(?P=quote)\s{0,20}:\s{0,20}"""
-    r"""(?P<value>(?P=quote)|-?\d[\d.eE+-]{0,400})"""
+    rf"""(?P<value>(?P=quote)|{_DIGITS}|[\[{{])"""
 )
+_COLON = re.compile(r"\s{0,20}:")
 _LONGEST = 10_000
 """A value that does not end is taken for a secret as far as this."""
+_LONGEST_LIST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,11 @@ def secret_pairs(text: str) -> Iterator[Pair]:
     while found := _PAIR.search(text, at):
         name, quote, value = found["name"], found["quote"], found["value"]
         at = found.end() - len(value) if value == quote else found.end()
-        if value != quote:
+        if value in ("[", "{"):
+            if is_secret_name(name) or (value == "[" and is_token_name(name)):
+                pairs, at = _inside(text, found.start("value"), name, quote)
+                yield from pairs
+        elif value != quote:
             if is_secret_name(name):
                 yield Pair(found.start("value"), found.end(), value, quote)
         elif is_secret_name(name) or is_secret_key(name, text[found.end() : found.end() + 200]):
@@ -44,6 +51,29 @@ def secret_pairs(text: str) -> Iterator[Pair]:
             if is_secret_key(name, raw):
                 yield Pair(found.end(), end, _meant(raw, quote))
                 at = end
+
+
+def _inside(text: str, start: int, name: str, quote: str) -> tuple[list[Pair], int]:
+    """Every secret in the list or object that begins there, in a field of this name; and how far it was read."""
+    pairs: list[Pair] = []
+    is_all = is_secret_name(name)
+    part = re.compile(rf"{re.escape(quote)}|{_DIGITS}|[\[\]{{}}]")
+    depth, at, last = 0, start, min(len(text), start + _LONGEST_LIST)
+    while found := part.search(text, at, last):
+        at = found.end()
+        if found[0] == quote:
+            end = _closing(text, at, quote)
+            begin, at = at, end + len(quote)
+            raw = text[begin:end]
+            if is_secret_key(name, raw) and not _COLON.match(text, at):
+                pairs.append(Pair(begin, end, _meant(raw, quote)))
+        elif found[0] in "[]{}":
+            depth += 1 if found[0] in "[{" else -1
+            if depth == 0 or (found[0] == "{" and not is_all):  # an object has names of its own
+                return pairs, at
+        elif is_all:
+            pairs.append(Pair(found.start(), found.end(), found[0], quote))
+    return pairs, max(at, last)
 
 
 def _closing(text: str, start: int, quote: str) -> int:
