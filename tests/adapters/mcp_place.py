@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 
 from assent.adapters.mcp_proxy.held import Manner
 from assent.adapters.mcp_proxy.link import Link, linked
+from assent.adapters.mcp_proxy.logins import Logins
 from assent.adapters.mcp_proxy.servers import Server
 from assent.assemble import Desk, errands_for, keys_for
 from assent.core.request import Request, State
@@ -75,7 +76,8 @@ class Place:
         async with errands_for(settings, "mcp") as errands:
             notebook = Notebook(keys_for(settings).directory / "mcp", f"default\0mcp\0{server.name}")
             manner = manner or Manner(server.name, server.trusted)
-            link = wire.link = await linked(server, errands, notebook, manner, wire.hear)
+            logins = Logins(keys_for(settings).directory / "mcp", keys_for(settings))
+            link = wire.link = await linked(server, errands, notebook, manner, wire.hear, logins)
             listening = asyncio.create_task(link.listen())
             try:
                 yield wire

@@ -26,9 +26,10 @@ def read(words: list[str]) -> dict[str, object]:
 
 
 def test_the_commands_are_read_as_the_page_says() -> None:
-    by_address, several = [read(shlex.split(block)[1:]) for block in blocks("sh")]
+    by_address, login, several = [read(shlex.split(block)[1:]) for block in blocks("sh")]
     assert by_address["url"] == "https://tools.example.com/mcp"
     assert by_address["header"] == ["Authorization: Bearer ${TOOLS_TOKEN}"]
+    assert login["login"] is True
     assert several["config"] == Path("servers.json")
     assert all(f"| `{held.value}`" in PAGE for held in Held)
 

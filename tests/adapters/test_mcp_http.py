@@ -44,7 +44,7 @@ async def test_the_command_passes_headers_on_and_never_shows_them(
         with pytest.raises(Exception) as problem:
             async with Client(one.stdio(shell), mode="legacy"):
                 pass
-        assert "answered 401 (pass what it wants with --header" in _all(problem.value)
+        assert "answered 401 (log in with assent mcp --url … --login, or pass --header" in _all(problem.value)
     assert "let-me-in" not in told.read_text()
 
 

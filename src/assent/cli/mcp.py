@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,17 +14,21 @@ import typer
 from assent import __version__
 from assent.adapters.mcp_proxy.held import Held, Manner
 from assent.adapters.mcp_proxy.link import Link, linking
+from assent.adapters.mcp_proxy.logins import Logins
 from assent.adapters.mcp_proxy.servers import Server, at, listed
 from assent.adapters.mcp_proxy.several import Several
+from assent.adapters.mcp_proxy.streamable import shown
 from assent.adapters.mcp_proxy.upstream import relayed
 from assent.adapters.mcp_proxy.wire import LONGEST, ToClient
 from assent.assemble import errands_for, keys_for
 from assent.cli.session import settings_of
+from assent.engine.errands import Errands
 from assent.settings import Settings
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
 AGENT = "mcp"
+CLIENT_SECRET = "ASSENT_MCP_CLIENT_SECRET"  # noqa: S105  the name of a variable
 
 
 @app.command()
@@ -58,6 +63,20 @@ def mcp(
             "(elicit), or told to ask again (input), where it can.",
         ),
     ] = Held.WAIT,
+    login: Annotated[
+        bool,
+        typer.Option(
+            "--login", help="Log in at --url with a browser, once, and end; whoever is started later is logged in."
+        ),
+    ] = False,
+    logout: Annotated[bool, typer.Option("--logout", help="Forget the login at --url, and end.")] = False,
+    client_id: Annotated[
+        str,
+        typer.Option(
+            help=f"For --login where programs are registered by hand: what Assent is called there. Its secret, if it "
+            f"has one, is in {CLIENT_SECRET}."
+        ),
+    ] = "",
 ) -> None:  # fmt: skip
     """Stand in front of an MCP server: its tools run when they may.
 
@@ -67,6 +86,11 @@ def mcp(
     Example: assent mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
     """
     settings = settings_of(ctx)
+    if login or logout:
+        if not url or command or config or header:
+            raise typer.BadParameter("a login is at one address: name it with --url, and nothing else")
+        shown(url)
+        return _log_out(settings, url) if logout else _log_in(settings, url, client_id)
     if [bool(command), bool(url), config is not None].count(True) != 1:
         raise typer.BadParameter("name one: -- COMMAND..., --url or --config")
     if header and not url:
@@ -84,16 +108,40 @@ def mcp(
     raise typer.Exit(asyncio.run(_serve(settings, server, manner, agent)))
 
 
+def _log_in(settings: Settings, url: str, client_id: str) -> None:
+    from assent.adapters.mcp_proxy.browser_login import log_in
+    from assent.server.desktop import show
+
+    def open_it(link: str) -> None:
+        how = "A browser opens. If it does not, open this" if show(link) else "Open this in a browser on this machine"
+        typer.echo(f"{how}:\n\n  {link}\n", err=True)
+
+    given = asyncio.run(log_in(url, open_it, client_id, os.environ.get(CLIENT_SECRET, "")))
+    _logins(settings).keep(given)
+    typer.echo(f"Logged in at {shown(url)}. Whatever starts assent mcp --url with this address is logged in now.")
+
+
+def _log_out(settings: Settings, url: str) -> None:
+    there = _logins(settings).forget(url)
+    says = "Logged out of" if there else "Nobody was logged in at"
+    typer.echo(f"{says} {shown(url)}.{' What it was given is forgotten here; end it there as well.' if there else ''}")
+
+
+def _logins(settings: Settings) -> Logins:
+    keys = keys_for(settings)
+    return Logins(keys.directory / "mcp", keys)
+
+
 async def _serve(settings: Settings, server: Server, manner: Manner, agent: str) -> int:
     async with errands_for(settings, agent) as errands:
-        made = linking(errands, keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}", manner)
+        made = _linking(settings, errands, agent, manner)
         link = await made(server, await _writer(sys.stdout))
         return await _relayed(link.proxy.from_client, link)
 
 
 async def _serve_several(settings: Settings, servers: list[Server], manner: Manner, agent: str) -> int:
     async with errands_for(settings, agent) as errands:
-        made = linking(errands, keys_for(settings).directory / "mcp", f"{settings.workspace}\0{agent}", manner)
+        made = _linking(settings, errands, agent, manner)
         front = Several(await _writer(sys.stdout), __version__)
         try:
             for server in servers:
@@ -102,6 +150,13 @@ async def _serve_several(settings: Settings, servers: list[Server], manner: Mann
             await front.close()
             raise
         return await _relayed(front.from_client, front)
+
+
+def _linking(
+    settings: Settings, errands: Errands, agent: str, manner: Manner
+) -> Callable[[Server, ToClient], Awaitable[Link]]:
+    folder = keys_for(settings).directory / "mcp"
+    return linking(errands, folder, f"{settings.workspace}\0{agent}", manner, _logins(settings))
 
 
 async def _relayed(take: ToClient, link: Link | Several) -> int:

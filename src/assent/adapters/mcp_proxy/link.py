@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assent.adapters.mcp_proxy.held import Manner
+from assent.adapters.mcp_proxy.logins import LoggedIn, Logins
 from assent.adapters.mcp_proxy.proxy import Proxy
 from assent.adapters.mcp_proxy.servers import Server
 from assent.adapters.mcp_proxy.streamable import HttpServer
@@ -36,15 +37,26 @@ class Link:
         return await self.upstream.close()
 
 
-async def linked(server: Server, errands: Errands, notebook: Notebook, manner: Manner, to_client: ToClient) -> Link:
+async def linked(
+    server: Server,
+    errands: Errands,
+    notebook: Notebook,
+    manner: Manner,
+    to_client: ToClient,
+    logins: Logins | None = None,
+) -> Link:
     """The server is there, and whatever goes there is judged."""
+    login = logins.find(server.url) if logins is not None and server.takes_login else None
+    auth = None
+    if login is not None and logins is not None:
+        server, auth = replace(server, login=login.id), LoggedIn(logins, login)
 
     def schema(name: str) -> Mapping[str, Any]:
         return proxy.tools.schema(name)
 
     upstream: Upstream
     if server.url:
-        upstream = HttpServer(server.url, server.headers, schema)
+        upstream = HttpServer(server.url, server.headers, schema, auth)
     else:
         upstream = await ProcessServer.started(server.command, server.env)
     own = replace(manner, identity=server.identity, place=server.place)
@@ -53,12 +65,12 @@ async def linked(server: Server, errands: Errands, notebook: Notebook, manner: M
 
 
 def linking(
-    errands: Errands, folder: Path, whose: str, manner: Manner
+    errands: Errands, folder: Path, whose: str, manner: Manner, logins: Logins | None = None
 ) -> Callable[[Server, ToClient], Awaitable[Link]]:
     """Makes links that hold calls alike, each with a notebook of its server in this folder."""
 
     def made(server: Server, to_client: ToClient) -> Awaitable[Link]:
         own = replace(manner, server=server.name, trusted=server.trusted)
-        return linked(server, errands, Notebook(folder, f"{whose}\0{server.notes}"), own, to_client)
+        return linked(server, errands, Notebook(folder, f"{whose}\0{server.notes}"), own, to_client, logins)
 
     return made

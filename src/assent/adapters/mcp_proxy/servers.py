@@ -32,7 +32,8 @@ class Server:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     trusted: bool = False
-
+    login: str = ""
+    """Which login it is used with; with another one it is another server, for it may do other things."""
     is_named: bool = True
     """The operator gave it its name, and means the same server by it from now on."""
 
@@ -46,8 +47,16 @@ class Server:
         """A digest of all that makes it: two servers of one name, or of one command otherwise started, are two."""
         where = str(Path.cwd()) if self.command else ""
         return _digest(
-            [self.name, self.command, where, sorted(self.env.items()), self.url, sorted(self.headers.items())]
-        )
+            [
+                self.name, self.command, where, sorted(self.env.items()), self.url, sorted(self.headers.items()),
+                *([self.login] if self.login else []),
+            ]
+        )  # fmt: skip
+
+    @property
+    def takes_login(self) -> bool:
+        """It is elsewhere, and nobody said in a header who calls it."""
+        return bool(self.url) and not any(name.lower() == "authorization" for name in self.headers)
 
     @property
     def place(self) -> str:

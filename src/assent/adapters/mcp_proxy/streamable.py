@@ -36,11 +36,17 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 class HttpServer:
     """A server at an address. `schema` knows what its tools take: some of that is said in headers as well."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], schema: Callable[[str], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        schema: Callable[[str], Mapping[str, Any]],
+        auth: httpx.Auth | None = None,
+    ) -> None:
         self._url, self._shown, self._schema = url, shown(url), schema
         try:
             self._client = httpx.AsyncClient(
-                headers=dict(headers), timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+                headers=dict(headers), auth=auth, timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             )  # fmt: skip
         except (ValueError, TypeError, UnicodeError):
@@ -191,7 +197,7 @@ class HttpServer:
         if answer.is_redirect:
             says += " (a redirect, which is not followed; use the address it leads to)"
         if answer.status_code in (401, 403):
-            says += " (pass what it wants with --header 'Authorization: Bearer ${NAME}')"
+            says += " (log in with assent mcp --url … --login, or pass --header 'Authorization: Bearer ${NAME}')"
         sent = answer.status_code not in _NOT_TAKEN
         return await self._told.lost(
             message, f"{says}. {_NOBODY_KNOWS}" if sent else f"{says}, {_DID_NOT_RUN}", sent=sent

@@ -1,0 +1,312 @@
+"""Logging in at a real MCP server with OAuth: found, registered, a browser there and back, renewed, forgotten."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastmcp import FastMCP
+from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
+from mcp.server.auth.settings import ClientRegistrationOptions
+
+from assent.adapters.mcp_proxy import browser_login
+from assent.adapters.mcp_proxy.browser_login import log_in
+from assent.adapters.mcp_proxy.logins import Logins
+from assent.adapters.mcp_proxy.oauth import Client, Login, is_safe, provider_of
+from assent.adapters.mcp_proxy.servers import at
+from assent.assemble import keys_for
+from assent.errors import SettingsError
+from assent.settings import load
+from tests.adapters.mcp_place import Place, free_port, text
+
+
+@dataclass
+class Guarded:
+    """A server that lets in who has logged in, and whoever gives out tokens for it."""
+
+    url: str
+    provider: InMemoryOAuthProvider
+    files: list[str] = field(default_factory=list)
+
+    def end_tokens(self) -> None:
+        """The tokens that are about no longer count."""
+        self.provider.access_tokens.clear()
+
+
+@asynccontextmanager
+async def guarded(**options: Any) -> AsyncIterator[Guarded]:
+    origin = f"http://127.0.0.1:{free_port()}"
+    registering = ClientRegistrationOptions(enabled=options.pop("registers", True), valid_scopes=["files"])
+    provider = InMemoryOAuthProvider(
+        base_url=origin, client_registration_options=registering, required_scopes=["files"]
+    )
+    place = Guarded(f"{origin}/mcp", provider)
+    server = FastMCP("files", auth=provider)
+
+    @server.tool
+    def list_files(folder: str) -> str:
+        """Lists files."""
+        return f"{folder}/a.txt"
+
+    @server.tool
+    def delete_files(path: str) -> str:
+        """Deletes files for good."""
+        place.files.append(path)
+        return "deleted"
+
+    app = server.http_app()
+    serving = uvicorn.Server(uvicorn.Config(app, port=int(origin.rpartition(":")[2]), log_level="error"))
+    task = asyncio.create_task(serving.serve())
+    async with asyncio.timeout(20):
+        while not serving.started:
+            await asyncio.sleep(0.02)
+    try:
+        yield place
+    finally:
+        serving.should_exit = True
+        await task
+
+
+class Browser:
+    """Goes where it is sent, and where that leads."""
+
+    def __init__(self) -> None:
+        self.pages: list[httpx.Response] = []
+        self.visit: asyncio.Task[None] | None = None
+
+    def show(self, link: str) -> None:
+        self.visit = asyncio.create_task(self.go(link))
+
+    async def go(self, link: str) -> None:
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            self.pages.append(await client.get(link))
+
+
+def logins() -> Logins:
+    keys = keys_for(load())
+    return Logins(keys.directory / "mcp", keys)
+
+
+async def test_somebody_logs_in_and_calls_are_made_and_held_with_a_token_that_is_renewed(one: Place) -> None:
+    async with guarded() as there:
+        with pytest.raises(BaseException) as problem:
+            async with one.inside(at(there.url, [], "files"), mode="legacy"):
+                pass
+        assert "--login" in _all(problem.value)
+        browser = Browser()
+        given = await log_in(there.url, browser.show)
+        logins().keep(given)
+        assert browser.visit is not None
+        await browser.visit
+        assert "You are logged in" in browser.pages[0].text
+        async with one.inside(at(there.url, [], "files"), mode="legacy") as client:
+            assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
+            there.end_tokens()
+            call = asyncio.create_task(client.call_tool("delete_files", {"path": "/a"}))
+            (request,) = await one.waiting()
+            await one.approve(request)
+            assert text(await call) == "deleted"
+            assert there.files == ["/a"]
+            now = logins().find(there.url)
+            assert now is not None
+            assert now.id == given.id
+            assert (now.access != given.access, now.refresh != given.refresh) == (True, True)
+            there.end_tokens()  # several at once renew it once
+            several = [client.call_tool("list_files", {"folder": str(n)}) for n in range(5)]
+            assert [text(each) for each in await asyncio.gather(*several)] == [f"{n}/a.txt" for n in range(5)]
+        (file,) = (keys_for(load()).directory / "mcp").glob("*.login")
+        assert given.refresh not in file.read_text()
+        assert oct(file.stat().st_mode)[-3:] == "600"
+
+
+def _all(problem: BaseException) -> str:
+    inner = problem.exceptions if isinstance(problem, BaseExceptionGroup) else ()
+    return f"{problem}" + "".join(_all(each) for each in inner)
+
+
+async def test_what_was_approved_for_one_login_is_not_used_by_another(one: Place) -> None:
+    async with guarded() as there:
+        logins().keep(await log_in(there.url, Browser().show))
+        async with one.link(at(there.url, [], "files")) as wire:
+            await wire.hello()
+            await wire.call(1, "delete_files", path="/a")
+            (request,) = await one.waiting()
+        await one.approve(request)
+        logins().keep(await log_in(there.url, Browser().show))  # perhaps as somebody else
+        async with one.link(at(there.url, [], "files")) as wire:
+            await wire.hello()
+            await wire.call(1, "delete_files", path="/a")
+            (again,) = await one.waiting()
+            assert again.id != request.id
+            assert there.files == []
+
+
+async def test_whoever_runs_is_not_made_somebody_else_by_a_new_login(one: Place) -> None:
+    async with guarded() as there:
+        logins().keep(await log_in(there.url, Browser().show))
+        async with one.link(at(there.url, [], "files")) as wire:
+            await wire.hello()
+            there.end_tokens()
+            there.provider.refresh_tokens.clear()
+            logins().keep(await log_in(there.url, Browser().show))
+            await wire.say(id=1, method="tools/list")
+            assert "answered 401" in str(await wire.answer(1))
+
+
+async def test_a_login_that_is_over_says_so_and_nothing_ran(one: Place) -> None:
+    async with guarded() as there:
+        given = await log_in(there.url, Browser().show)
+        logins().keep(replace(given, refresh="spent"))
+        there.end_tokens()
+        async with one.link(at(there.url, [], "files")) as wire:
+            await wire.say(id=1, method="initialize", params={"protocolVersion": "2025-11-25", "capabilities": {}})
+            told = str(await wire.answer(1))
+            assert "answered 401 (log in with assent mcp --url … --login" in told
+
+
+async def test_the_command_logs_in_and_out(one: Place, tmp_path: Path) -> None:
+    async with guarded() as there:
+        process = await asyncio.create_subprocess_exec(
+            *one.proxy("--url", there.url, "--login"), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr is not None
+        link = ""
+        async with asyncio.timeout(30):
+            while not (found := re.search(r"  (http://\S+)", link)):
+                link += (await process.stderr.readline()).decode()
+        await Browser().go(found[1])
+        out, _ = await asyncio.wait_for(process.communicate(), 30)
+        assert (process.returncode, "Logged in at http://127.0.0.1" in out.decode()) == (0, True)
+        assert logins().find(there.url) is not None
+        for says in ("Logged out of", "Nobody was logged in at"):
+            done = await asyncio.create_subprocess_exec(
+                *one.proxy("--url", there.url, "--logout"), stdout=asyncio.subprocess.PIPE
+            )
+            out, _ = await asyncio.wait_for(done.communicate(), 30)
+            assert says in out.decode()
+        assert logins().find(there.url) is None
+
+
+async def test_who_brings_no_word_of_ours_changes_nothing_and_a_refusal_is_told() -> None:
+    async with guarded() as there:
+        seen: list[int] = []
+
+        def show(link: str) -> None:
+            back = httpx.URL(httpx.URL(link).params["redirect_uri"])
+
+            async def visits() -> None:
+                state = httpx.URL(link).params["state"]
+                other = {"code": "x", "state": state, "iss": "https://evil.example"}
+                wrong = ({"code": "stolen", "state": "guessed"}, {"code": "stolen"}, {}, other)
+                async with httpx.AsyncClient() as client:
+                    seen.extend([(await client.get(back, params=said)).status_code for said in wrong])
+                    await client.get(back, params={"error": "access_denied", "state": state})
+
+            tasks.append(asyncio.create_task(visits()))
+
+        tasks: list[asyncio.Task[None]] = []
+        with pytest.raises(SettingsError, match="refused there"):
+            await log_in(there.url, show)
+        await tasks[0]
+        assert seen == [404] * 4
+
+
+async def test_nobody_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser_login, "PATIENCE", 0.1)
+    async with guarded() as there:
+        with pytest.raises(SettingsError, match="nobody came back"):
+            await log_in(there.url, lambda _: None)
+
+
+async def test_where_nobody_is_registered_by_itself_a_name_is_wanted() -> None:
+    async with guarded(registers=False) as there:
+        with pytest.raises(SettingsError, match="--client-id"):
+            await log_in(there.url, lambda _: None)
+
+
+METADATA = {
+    "issuer": "{origin}", "authorization_endpoint": "{origin}/authorize", "token_endpoint": "{origin}/token",
+    "code_challenge_methods_supported": ["S256"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("resource", "metadata", "says"),
+    [
+        ({"resource": "https://bank.example/mcp"}, METADATA, "something else than itself"),
+        ({"resource": "{origin}/mcp/other"}, METADATA, "something else than itself"),
+        ({"resource": "{origin}/mcp"}, {**METADATA, "issuer": "https://bank.example"}, "cannot be found"),
+        ({"resource": "{origin}", "authorization_servers": ["http://elsewhere.example"]}, METADATA, "cannot be found"),
+        ({"resource": "{origin}", "authorization_servers": ["file:///etc"]}, METADATA, "cannot be found"),
+        ({"resource": "{origin}/mcp"}, {**METADATA, "code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ({"resource": "{origin}/mcp"}, {**METADATA, "token_endpoint": "http://far.example/t"}, "token_endpoint"),
+        ({"resource": "{origin}/mcp"}, {**METADATA, "authorization_endpoint": "file:///etc"}, "authorization_endpoint"),
+        ({"resource": "{origin}/mcp"}, ["no object"], "cannot be found"),
+    ],
+)  # fmt: skip
+async def test_what_does_not_fit_together_is_not_believed(resource: Any, metadata: Any, says: str) -> None:
+    async with told({"oauth-protected-resource": resource, "oauth-authorization-server": metadata}) as url:
+        with pytest.raises(SettingsError, match=says):
+            await provider_of(url)
+
+
+async def test_older_servers_are_asked_for_their_provider_themselves() -> None:
+    async with told({"oauth-authorization-server": METADATA}) as url:
+        assert (await provider_of(url)).issuer == url.removesuffix("/mcp")
+
+
+async def test_a_server_that_lets_everybody_in_says_so() -> None:
+    async with told({}, status="200 OK") as url:
+        with pytest.raises(SettingsError, match="lets everybody in"):
+            await provider_of(url)
+
+
+@asynccontextmanager
+async def told(published: dict[str, Any], status: str = "401 Unauthorized") -> AsyncIterator[str]:
+    """A server that publishes this under `.well-known`, and turns everybody else away."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readline()).decode().split(" ")[1]
+        while (await reader.readline()).strip():
+            pass
+        name = next((name for name in published if path.startswith(f"/.well-known/{name}")), "")
+        body = json.dumps(published[name]).replace("{origin}", origin).encode() if name else b""
+        said = "200 OK" if name else status if path == "/mcp" else "404 Not Found"
+        writer.write(f"HTTP/1.1 {said}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield f"{origin}/mcp"
+
+
+@pytest.mark.parametrize(
+    ("url", "fine"),
+    [
+        ("https://a.example/x", True), ("http://127.0.0.1:80/x", True), ("http://a.example", False),
+        ("https://a.example@evil.example", False), ("javascript:alert(1)", False), ("https://", False),
+        ("https://a.example/ x", False), ("https://a.example/\x1b", False), ("https://[", False),
+    ],
+)  # fmt: skip
+def test_only_what_nobody_can_read_on_its_way_is_spoken_to(url: str, fine: bool) -> None:
+    assert is_safe(url) is fine
+
+
+def test_a_login_is_for_one_address_and_what_cannot_be_opened_is_none(tmp_path: Path) -> None:
+    kept, one = logins(), Login("1", "https://a.example", "https://a.example/token", Client("us", "shh"), "t", "r", 5.0)
+    kept.keep(one)
+    assert kept.find("https://a.example") == one
+    assert kept.find("https://b.example") is None
+    assert "shh" not in repr(one)
+    (file,) = (keys_for(load()).directory / "mcp").glob("*.login")
+    file.rename(kept._file("https://b.example"))
+    assert kept.find("https://b.example") is None
