@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from mcp.server.auth.settings import ClientRegistrationOptions
 from assent.adapters.mcp_proxy import browser_login
 from assent.adapters.mcp_proxy.browser_login import log_in
 from assent.adapters.mcp_proxy.logins import Logins
-from assent.adapters.mcp_proxy.oauth import Client, Login, is_safe, provider_of
+from assent.adapters.mcp_proxy.oauth import Client, Login, is_safe, provider_of, renewed
 from assent.adapters.mcp_proxy.servers import at
 from assent.assemble import keys_for
 from assent.errors import SettingsError
@@ -266,6 +266,24 @@ async def test_a_server_that_lets_everybody_in_says_so() -> None:
     async with told({}, status="200 OK") as url:
         with pytest.raises(SettingsError, match="lets everybody in"):
             await provider_of(url)
+
+
+async def test_whoever_answers_drop_by_drop_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.adapters.mcp_proxy.oauth._SECONDS", 0.5)
+
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.1)
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/token"
+    with pytest.raises(SettingsError, match="could not be reached"):
+        await asyncio.wait_for(renewed(Login("1", "https://a.example", endpoint, Client("us"), "t", "r")), 20)
+    server.close()
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ Whatever a server or its provider says is hostile until it was checked: addresse
 followed elsewhere, and name each other.
 """
 
+import asyncio
 import json
 import re
 import time
@@ -19,6 +20,7 @@ from assent.errors import SettingsError
 
 _SECONDS = 20.0
 _LARGEST = 1_000_000
+_AWAY = (httpx.HTTPError, httpx.InvalidURL, TimeoutError)
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _PARAMETER = re.compile(r'([a-z_]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', re.IGNORECASE)
 _METHODS = ("none", "client_secret_basic", "client_secret_post")
@@ -171,7 +173,7 @@ async def _challenge(url: str) -> dict[str, str]:
                 if answer.is_success:
                     raise SettingsError("the server lets everybody in; there is nothing to log in to")
                 told = answer.headers.get("www-authenticate", "")
-        except httpx.HTTPError as problem:
+        except _AWAY as problem:
             raise SettingsError(f"the server could not be reached ({type(problem).__name__})") from None
     return {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(told[:10_000])}
 
@@ -257,6 +259,7 @@ async def _asked(method: str, url: str, **options: Any) -> dict[str, Any]:
     """What is answered there, also where that is an error in its own words. Never followed elsewhere."""
     try:
         async with (
+            asyncio.timeout(_SECONDS),
             httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client,
             client.stream(method, url, **options) as answer,
         ):
@@ -266,7 +269,7 @@ async def _asked(method: str, url: str, **options: Any) -> dict[str, Any]:
                 if len(content) > _LARGEST:
                     raise _NotThere(f"{_origin(url)} answered at too great length")
         found = json.loads(content)
-    except httpx.HTTPError as problem:
+    except _AWAY as problem:
         raise SettingsError(f"{_origin(url)} could not be reached ({type(problem).__name__}); try again") from None
     except (ValueError, RecursionError):
         raise _NotThere(f"{_origin(url)} gave an answer that cannot be read") from None
