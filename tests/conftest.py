@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for. What they start is real, and gone when they end."""
 
 import asyncio
+import gc
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +63,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.hook.pytest_deselected(items=[item for item in items if is_away(item)])
     items[:] = [item for item in items if not is_away(item)]
+
+
+def pytest_collection_finish() -> None:
+    """Whatever was imported stays, so that nobody looks through it for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _database_of(item: pytest.Item) -> str:
