@@ -39,6 +39,9 @@ HALVED = ("adapters", "engine", "examples", "remote")
 """Where each test is run on one of the two databases, drawn by its name; but what attacks is run on both."""
 
 
+gc.disable()  # while everything is imported
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Surfaces run on one of the two databases, and agents in one of two ways, unless somebody wants both.
 
@@ -66,9 +69,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Whatever was imported stays, so that nobody looks through it for garbage again and again."""
+    """From now on there may be garbage, but not in what was imported, which stays."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _database_of(item: pytest.Item) -> str:
