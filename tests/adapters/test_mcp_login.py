@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import pytest
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
+from fastmcp.server.dependencies import get_http_request
 from mcp.server.auth.settings import ClientRegistrationOptions
 
 from assent.adapters.mcp_proxy import browser_login
 from assent.adapters.mcp_proxy.browser_login import log_in
-from assent.adapters.mcp_proxy.logins import Logins
-from assent.adapters.mcp_proxy.oauth import Client, Login, is_safe, provider_of, renewed
+from assent.adapters.mcp_proxy.logins import LoggedIn, Logins
+from assent.adapters.mcp_proxy.oauth import Client, Login, Provider, is_safe, provider_of, registered, renewed
 from assent.adapters.mcp_proxy.servers import at
 from assent.assemble import keys_for
 from assent.errors import SettingsError
@@ -34,6 +36,8 @@ class Guarded:
     url: str
     provider: InMemoryOAuthProvider
     files: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    """The bodies of all that was sent there."""
 
     def end_tokens(self) -> None:
         """The tokens that are about no longer count."""
@@ -61,8 +65,30 @@ async def guarded(**options: Any) -> AsyncIterator[Guarded]:
         place.files.append(path)
         return "deleted"
 
+    @server.tool
+    def list_callers() -> str:
+        """Lists who calls."""
+        return str(get_http_request().headers["authorization"])
+
     app = server.http_app()
-    serving = uvicorn.Server(uvicorn.Config(app, port=int(origin.rpartition(":")[2]), log_level="error"))
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        """Everything that arrives is noted, also where nobody reads it."""
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        place.heard.append(body.decode())
+        first = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def hear() -> Any:
+            return first.pop() if first else await receive()
+
+        return await app(scope, hear, send)
+
+    serving = uvicorn.Server(uvicorn.Config(noting, port=int(origin.rpartition(":")[2]), log_level="error"))
     task = asyncio.create_task(serving.serve())
     async with asyncio.timeout(20):
         while not serving.started:
@@ -109,18 +135,20 @@ async def test_somebody_logs_in_and_calls_are_made_and_held_with_a_token_that_is
         async with one.inside(at(there.url, [], "files"), mode="legacy") as client:
             assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
             there.end_tokens()
+            # Several at once renew it once. What only reads lists is sent again; a call is not.
+            await asyncio.gather(*(client.list_tools() for _ in range(5)))
             call = asyncio.create_task(client.call_tool("delete_files", {"path": "/a"}))
             (request,) = await one.waiting()
             await one.approve(request)
             assert text(await call) == "deleted"
             assert there.files == ["/a"]
+            told = text(await client.call_tool("list_callers", {}))
             now = logins().find(there.url)
             assert now is not None
             assert now.id == given.id
             assert (now.access != given.access, now.refresh != given.refresh) == (True, True)
-            there.end_tokens()  # several at once renew it once
-            several = [client.call_tool("list_files", {"folder": str(n)}) for n in range(5)]
-            assert [text(each) for each in await asyncio.gather(*several)] == [f"{n}/a.txt" for n in range(5)]
+            assert told == "Bearer ***", "the server may repeat it, and nobody is told"
+            assert sum("grant_type=refresh_token" in said for said in there.heard) == 1
         (file,) = (keys_for(load()).directory / "mcp").glob("*.login")
         assert given.refresh not in file.read_text()
         assert oct(file.stat().st_mode)[-3:] == "600"
@@ -129,6 +157,106 @@ async def test_somebody_logs_in_and_calls_are_made_and_held_with_a_token_that_is
 def _all(problem: BaseException) -> str:
     inner = problem.exceptions if isinstance(problem, BaseExceptionGroup) else ()
     return f"{problem}" + "".join(_all(each) for each in inner)
+
+
+async def test_a_call_that_is_not_let_in_is_not_sent_again(one: Place) -> None:
+    async with guarded() as there:
+        logins().keep(await log_in(there.url, Browser().show))
+        async with one.inside(at(there.url, [], "files"), mode="legacy") as client:
+            await client.list_tools()
+            there.end_tokens()
+            assert "renewed now; make the call again" in text(await client.call_tool("list_files", {"folder": "/srv"}))
+            assert sum("tools/call" in said for said in there.heard) == 1
+            assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
+
+
+async def test_a_token_that_is_known_to_end_is_renewed_before(one: Place) -> None:
+    async with guarded() as there:
+        logins().keep(replace(await log_in(there.url, Browser().show), expires_at=1.0))
+        there.end_tokens()
+        async with one.inside(at(there.url, [], "files"), mode="legacy") as client:
+            assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
+
+
+class Renewing:
+    """A login whose provider answers when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
+        self.asked, self.answers = 0, asyncio.Event()
+        self.login = Login("1", "https://a.example", "https://a.example/token", Client("us"), "old", "r1")
+        self.kept = logins()
+        self.kept.keep(self.login)
+        self.used = LoggedIn(self.kept, self.login)
+
+        async def renewed(login: Login) -> Login:
+            self.asked += 1
+            await self.answers.wait()
+            if fails:
+                raise SettingsError("no")
+            return replace(login, access="new", refresh="r2")
+
+        monkeypatch.setattr("assent.adapters.mcp_proxy.logins.renewed", renewed)
+
+
+async def test_who_logs_out_or_in_meanwhile_is_not_undone_by_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Renewing(monkeypatch)
+    renewal = asyncio.create_task(case.used.renewed("old"))
+    while not case.asked:
+        await asyncio.sleep(0.01)
+
+    async def leave() -> None:
+        async with case.kept.alone(case.login.url):
+            case.kept.forget(case.login.url)
+
+    leaving = asyncio.create_task(leave())
+    case.answers.set()
+    assert await renewal
+    await leaving
+    assert case.kept.find(case.login.url) is None
+
+
+async def test_a_renewal_is_kept_though_whoever_wanted_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Renewing(monkeypatch)
+    renewal = asyncio.create_task(case.used.renewed("old"))
+    while not case.asked:
+        await asyncio.sleep(0.01)
+    renewal.cancel()
+    case.answers.set()
+    await case.used.close()
+    kept = case.kept.find(case.login.url)
+    assert kept is not None
+    assert (kept.refresh, case.used.token) == ("r2", "new")
+
+
+async def test_many_who_wait_hear_of_one_failure_and_nobody_tries_again_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = Renewing(monkeypatch, fails=True)
+    case.answers.set()
+    assert await asyncio.gather(*(case.used.renewed("old") for _ in range(6))) == [False] * 6
+    assert not await case.used.renewed("old")
+    assert case.asked == 1
+
+
+async def test_a_token_that_cannot_be_kept_is_used_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Renewing(monkeypatch)
+    case.answers.set()
+
+    def full(_: Login) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(case.kept, "keep", full)
+    assert await case.used.renewed("old")
+    assert case.used.token == "new"
+
+
+async def test_a_process_that_holds_the_login_for_ever_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.adapters.mcp_proxy.logins.ALONE_SECONDS", 0.2)
+    case = Renewing(monkeypatch)
+    with case.kept._file(case.login.url).with_suffix(".lock").open("w") as held:
+        flock(held, LOCK_EX)
+        assert not await asyncio.wait_for(case.used.renewed("old"), 20)
+    assert case.asked == 0
 
 
 async def test_what_was_approved_for_one_login_is_not_used_by_another(one: Place) -> None:
@@ -257,6 +385,22 @@ async def test_what_does_not_fit_together_is_not_believed(resource: Any, metadat
             await provider_of(url)
 
 
+async def test_a_provider_that_would_be_given_what_another_one_gives_is_not_believed() -> None:
+    async with told({"oauth-authorization-server": METADATA}) as honest:
+        hostile = {**METADATA, "authorization_endpoint": honest.removesuffix("/mcp") + "/authorize"}
+        async with told({"oauth-authorization-server": hostile}) as url:
+            with pytest.raises(SettingsError, match="at one provider and give what comes back to another"):
+                await provider_of(url)
+
+
+async def test_where_a_provider_always_says_its_name_nobody_comes_back_without_it() -> None:
+    said = {**METADATA, "authorization_response_iss_parameter_supported": True}
+    async with told({"oauth-authorization-server": said}) as url:
+        returning = browser_login._Returning("word", await provider_of(url))
+        assert returning._said("/callback?state=word&code=1")[0].startswith("404")
+        assert returning._said(f"/callback?state=word&code=1&iss={url.removesuffix('/mcp')}")[0] == "200 OK"
+
+
 async def test_older_servers_are_asked_for_their_provider_themselves() -> None:
     async with told({"oauth-authorization-server": METADATA}) as url:
         assert (await provider_of(url)).issuer == url.removesuffix("/mcp")
@@ -317,6 +461,21 @@ async def told(published: dict[str, Any], status: str = "401 Unauthorized") -> A
 )  # fmt: skip
 def test_only_what_nobody_can_read_on_its_way_is_spoken_to(url: str, fine: bool) -> None:
     assert is_safe(url) is fine
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080/x", "https://localhost/x", "http://[::1]/x"])
+def test_nobody_elsewhere_sends_us_to_this_machine(url: str) -> None:
+    assert (is_safe(url), is_safe(url, local=False)) == (True, False)
+
+
+@pytest.mark.parametrize("name", ["client_id", "client_secret"])
+async def test_what_cannot_be_sent_back_is_refused(name: str) -> None:
+    said = {"client_id": "us", "client_secret": "x", name: "\ud800"}
+    async with told({"oauth-authorization-server": said}) as url:
+        place = url.removesuffix("mcp") + ".well-known/oauth-authorization-server"
+        provider = Provider("i", "a", "t", place, ("none",), "")
+        with pytest.raises(SettingsError, match="cannot be sent back"):
+            await registered(provider, "http://127.0.0.1/callback")
 
 
 def test_a_login_is_for_one_address_and_what_cannot_be_opened_is_none(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -114,15 +115,25 @@ def _log_in(settings: Settings, url: str, client_id: str) -> None:
 
     def open_it(link: str) -> None:
         how = "A browser opens. If it does not, open this" if show(link) else "Open this in a browser on this machine"
-        typer.echo(f"{how}:\n\n  {link}\n", err=True)
+        typer.echo(f"You log in at {urlsplit(link).netloc}, for {shown(url)}. {how}:\n\n  {link}\n", err=True)
 
-    given = asyncio.run(log_in(url, open_it, client_id, os.environ.get(CLIENT_SECRET, "")))
-    _logins(settings).keep(given)
+    async def main() -> None:
+        given = await log_in(url, open_it, client_id, os.environ.get(CLIENT_SECRET, ""))
+        async with logins.alone(url):
+            logins.keep(given)
+
+    logins = _logins(settings)
+    asyncio.run(main())
     typer.echo(f"Logged in at {shown(url)}. Whatever starts assent mcp --url with this address is logged in now.")
 
 
 def _log_out(settings: Settings, url: str) -> None:
-    there = _logins(settings).forget(url)
+    async def main() -> bool:
+        async with logins.alone(url):
+            return logins.forget(url)
+
+    logins = _logins(settings)
+    there = asyncio.run(main())
     says = "Logged out of" if there else "Nobody was logged in at"
     typer.echo(f"{says} {shown(url)}.{' What it was given is forgotten here; end it there as well.' if there else ''}")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from urllib.parse import parse_qs, urlsplit
 
-from assent.adapters.mcp_proxy.oauth import Login, address, logged_in, named, provider_of, registered
+from assent.adapters.mcp_proxy.oauth import Login, Provider, address, logged_in, named, provider_of, registered
 from assent.errors import SettingsError
 
 PATIENCE = 300.0
@@ -22,7 +22,7 @@ _PAGE = (
 async def log_in(url: str, show: Callable[[str], None], client_id: str = "", secret: str = "") -> Login:
     """What the person's browser came back with; `show` has them open an address."""
     provider = await provider_of(url)
-    returning = _Returning(token_urlsafe(24), provider.issuer)
+    returning = _Returning(token_urlsafe(24), provider)
     server = await asyncio.start_server(returning.visited, "127.0.0.1", 0, limit=_LONGEST_LINE)
     async with server:
         returns = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/callback"
@@ -40,8 +40,8 @@ async def log_in(url: str, show: Callable[[str], None], client_id: str = "", sec
 class _Returning:
     """Waits for the browser to come back with the code, and with the word that only it was given."""
 
-    def __init__(self, state: str, issuer: str) -> None:
-        self.state, self._issuer = state, issuer
+    def __init__(self, state: str, provider: Provider) -> None:
+        self.state, self._provider = state, provider
         self.code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,7 +68,8 @@ class _Returning:
         parts = urlsplit(target)
         said = {name: values[0] for name, values in parse_qs(parts.query).items()}
         ours = hmac.compare_digest(said.get("state", "").encode(), self.state.encode())
-        if parts.path != "/callback" or not ours or said.get("iss", self._issuer) != self._issuer or self.code.done():
+        issuer = said.get("iss", "" if self._provider.says_issuer else self._provider.issuer)
+        if parts.path != "/callback" or not ours or issuer != self._provider.issuer or self.code.done():
             return "404 Not Found", "Nothing here", "This is not where a log-in ends."
         if code := said.get("code", ""):
             self.code.set_result(code)

@@ -47,16 +47,16 @@ async def linked(
 ) -> Link:
     """The server is there, and whatever goes there is judged."""
     login = logins.find(server.url) if logins is not None and server.takes_login else None
-    auth = None
+    logged_in = None
     if login is not None and logins is not None:
-        server, auth = replace(server, login=login.id), LoggedIn(logins, login)
+        server, logged_in = replace(server, login=login.id), LoggedIn(logins, login)
 
     def schema(name: str) -> Mapping[str, Any]:
         return proxy.tools.schema(name)
 
     upstream: Upstream
     if server.url:
-        upstream = HttpServer(server.url, server.headers, schema, auth)
+        upstream = HttpServer(server.url, server.headers, schema, logged_in)
     else:
         upstream = await ProcessServer.started(server.command, server.env)
     own = replace(manner, identity=server.identity, place=server.place)

@@ -2,19 +2,28 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from fcntl import LOCK_EX, flock
+from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
-from time import time
+from time import monotonic, time
 
 import httpx
 
 from assent.adapters.mcp_proxy.oauth import Client, Login, renewed
-from assent.errors import AssentError
+from assent.errors import AssentError, SettingsError
 from assent.ports import Vault
+
+log = logging.getLogger("assent.mcp")
+
+ALONE_SECONDS = 30.0
+"""Longer than asking a provider takes."""
+PAUSE_SECONDS = 10.0
+"""After a token could not be renewed nobody tries again for so long."""
+LAST_SECONDS = 5.0
 
 
 class Logins:
@@ -47,9 +56,17 @@ class Logins:
 
     @asynccontextmanager
     async def alone(self, url: str) -> AsyncIterator[None]:
-        """No other process renews it meanwhile: many a provider takes each refresh token once."""
+        """No other process renews, begins or ends it meanwhile."""
+        until = monotonic() + ALONE_SECONDS
         with self._made(url).with_suffix(".lock").open("w") as file:
-            await asyncio.to_thread(flock, file, LOCK_EX)
+            while True:
+                try:
+                    flock(file, LOCK_EX | LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if monotonic() > until:
+                        raise SettingsError("another process is busy with this login; try again later") from None
+                await asyncio.sleep(0.05)
             yield
 
     def _made(self, url: str) -> Path:
@@ -69,35 +86,47 @@ class LoggedIn(httpx.Auth):
 
     def __init__(self, logins: Logins, login: Login) -> None:
         self._logins, self._login = logins, login
-        self._renewing = asyncio.Lock()
+        self._renewal: asyncio.Task[bool] | None = None
+        self._not_before = 0.0
+
+    @property
+    def token(self) -> str:
+        """What is sent now."""
+        return self._login.access
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """A request that is answered with 401 was not taken, so that it may be sent again with a new token."""
-        used = self._login
-        if used.is_over(time()):
-            used = await self._renewed(used)
-        request.headers["authorization"] = f"Bearer {used.access}"
-        answer = yield request
-        if answer.status_code == httpx.codes.UNAUTHORIZED:
-            new = await self._renewed(used)
-            if new.access != used.access:
-                request.headers["authorization"] = f"Bearer {new.access}"
-                yield request
+        """The request with a token that lasts, if there is one. Whatever is answered, it is sent once."""
+        if self._login.is_over(time()):
+            await self.renewed(self.token)
+        request.headers["authorization"] = f"Bearer {self.token}"
+        yield request
 
-    async def _renewed(self, used: Login) -> Login:
-        """With another token, if there is one to be had."""
-        async with self._renewing:
-            if self._login.access != used.access or not used.refresh:
-                return self._login
+    async def renewed(self, used: str) -> bool:
+        """There is another token than this one. Whoever asks meanwhile hears the same, also if the first one leaves."""
+        if self.token != used:
+            return True
+        if self._renewal is None or self._renewal.done():
+            if not self._login.refresh or monotonic() < self._not_before:
+                return False
+            self._renewal = asyncio.create_task(self._renew(self._login))
+        return await asyncio.shield(self._renewal)
+
+    async def close(self) -> None:
+        """What is being renewed is kept first: many a provider takes each refresh token once."""
+        if self._renewal is not None:
+            await asyncio.wait({self._renewal}, timeout=LAST_SECONDS)
+
+    async def _renew(self, used: Login) -> bool:
+        try:
             async with self._logins.alone(used.url):
                 kept = self._logins.find(used.url)
                 if kept is None or kept.id != used.id:
-                    return used  # somebody logged out, or in as somebody else
-                if kept.access == used.access:
-                    try:
-                        kept = await renewed(kept)
-                    except AssentError:
-                        return used  # the server says what it thinks of it
-                    self._logins.keep(kept)
-            self._login = kept
-            return kept
+                    return False  # somebody logged out, or in as somebody else
+                self._login = kept if kept.access != used.access else await renewed(kept)
+                if self._login is not kept:
+                    self._logins.keep(self._login)
+        except (AssentError, OSError, ValueError) as problem:
+            log.warning("the login at the MCP server could not be renewed or kept: %s", type(problem).__name__)
+        if self.token == used.access:
+            self._not_before = monotonic() + PAUSE_SECONDS
+        return self.token != used.access

@@ -38,6 +38,8 @@ class Provider:
     """How programs may say who they are."""
     scope: str
     """What is asked for."""
+    says_issuer: bool = False
+    """The browser always comes back with its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +74,29 @@ async def provider_of(url: str) -> Provider:
     """Who gives out tokens for the server at this address."""
     if not is_safe(url):
         raise SettingsError("only a server whose address begins with https:// can be logged in to")
+    local = is_local(url)
     challenge = await _challenge(url)
-    found = await _first(_resource_places(url, challenge.get("resource_metadata", "")))
+    found = await _first(_resource_places(url, challenge.get("resource_metadata", "")), local)
     issuer = _origin(url)
     if found is not None:
         if not _covers(str(found.get("resource", "")), url):
             raise SettingsError("the server says whom to ask for something else than itself, so it is not asked")
         named = found.get("authorization_servers")
         issuer = str(named[0]) if isinstance(named, list) and named else issuer
-    metadata = await _first(_provider_places(issuer)) if is_safe(issuer) else None
+    metadata = await _first(_provider_places(issuer), local) if is_safe(issuer, local=local) else None
     if metadata is None or str(metadata.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
         raise SettingsError("whoever gives out tokens for this server cannot be found; pass one with --header instead")
     if "S256" not in _texts(metadata, "code_challenge_methods_supported"):
         raise SettingsError("whoever gives out tokens for this server does not protect them on their way (PKCE, S256)")
     scope = challenge.get("scope") or " ".join(_texts(found or {}, "scopes_supported"))
     register = str(metadata.get("registration_endpoint") or "")
+    register = register if is_safe(register, local=local) else ""
     methods = _texts(metadata, "token_endpoint_auth_methods_supported") or ("client_secret_basic",)
-    authorize, token = _endpoint(metadata, "authorization_endpoint"), _endpoint(metadata, "token_endpoint")
-    return Provider(str(metadata["issuer"]), authorize, token, register if is_safe(register) else "", methods, scope)
+    authorize, token = (_endpoint(metadata, f"{name}_endpoint", local) for name in ("authorization", "token"))
+    said = str(metadata["issuer"])
+    await _is_its_own(authorize, said, local)
+    says_issuer = metadata.get("authorization_response_iss_parameter_supported") is True
+    return Provider(said, authorize, token, register, methods, scope, says_issuer)
 
 
 async def registered(provider: Provider, returns: str) -> Client:
@@ -107,7 +114,8 @@ async def registered(provider: Provider, returns: str) -> Client:
     if not isinstance(known, str) or not known:
         raise SettingsError(f"the provider did not register this program{_error(told)}")
     given = told.get("token_endpoint_auth_method", method)
-    return Client(known, secret if isinstance(secret, str) else "", given if given in _METHODS else method)
+    given = given if isinstance(given, str) and given in _METHODS else method
+    return Client(_sendable(known), _sendable(secret) if isinstance(secret, str) and secret else "", given)
 
 
 def named(provider: Provider, client_id: str, secret: str) -> Client:
@@ -149,15 +157,29 @@ async def renewed(login: Login) -> Login:
     return _with(login, await _tokens(login.token_endpoint, login.client, body))
 
 
-def is_safe(url: str) -> bool:
-    """Nobody on the way can read or change what goes there, and a browser can open it."""
+def is_local(url: str) -> bool:
+    """It is on this machine."""
+    return urlsplit(url).hostname in _LOCAL
+
+
+def is_safe(url: str, *, local: bool = True) -> bool:
+    """Nobody on the way can read or change what goes there, and a browser can open it.
+
+    What is on this machine may be reached only where `local` says so: nobody elsewhere sends us there.
+    """
     try:
         parts = urlsplit(url)
-        local = parts.scheme == "http" and parts.hostname in _LOCAL
+        here = is_local(url)
+        plain = url.isascii() and url.isprintable() and " " not in url and "@" not in parts.netloc
+        return (
+            plain
+            and bool(parts.hostname)
+            and parts.port != 0
+            and (local if here else parts.scheme == "https")
+            and parts.scheme in ("http", "https")
+        )
     except ValueError:
         return False
-    plain = url.isascii() and url.isprintable() and " " not in url and "@" not in parts.netloc
-    return plain and bool(parts.netloc) and (parts.scheme == "https" or local)
 
 
 # Whom to ask
@@ -167,14 +189,17 @@ async def _challenge(url: str) -> dict[str, str]:
     """What the server says to whoever comes without a token."""
     said = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
     headers = {"accept": "application/json, text/event-stream"}
-    async with httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
-        try:
-            async with client.stream("POST", url, json=said, headers=headers) as answer:
-                if answer.is_success:
-                    raise SettingsError("the server lets everybody in; there is nothing to log in to")
-                told = answer.headers.get("www-authenticate", "")
-        except _AWAY as problem:
-            raise SettingsError(f"the server could not be reached ({type(problem).__name__})") from None
+    try:
+        async with (
+            asyncio.timeout(_SECONDS),
+            _client(url) as client,
+            client.stream("POST", url, json=said, headers=headers) as answer,
+        ):
+            if answer.is_success:
+                raise SettingsError("the server lets everybody in; there is nothing to log in to")
+            told = answer.headers.get("www-authenticate", "")
+    except _AWAY as problem:
+        raise SettingsError(f"the server could not be reached ({type(problem).__name__})") from None
     return {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(told[:10_000])}
 
 
@@ -208,10 +233,19 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-async def _first(places: Iterator[str]) -> dict[str, Any] | None:
+async def _is_its_own(authorize: str, issuer: str, local: bool) -> None:
+    """Where the person logs in, and whoever is given the code, are not two providers, one of which pretends."""
+    if _origin(authorize) == _origin(issuer):
+        return
+    other = await _first(_provider_places(_origin(authorize)), local)
+    if other is not None and str(other.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
+        raise SettingsError("the server would have you log in at one provider and give what comes back to another")
+
+
+async def _first(places: Iterator[str], local: bool) -> dict[str, Any] | None:
     """What is published at the first of these places that has anything."""
     for place in places:
-        if is_safe(place):
+        if is_safe(place, local=local):
             try:
                 return await _asked("GET", place)
             except _NotThere:
@@ -244,15 +278,19 @@ def _with(login: Login, told: Mapping[str, Any]) -> Login:
     return replace(
         login,
         access=_sendable(told["access_token"]),
-        refresh=refresh if isinstance(refresh, str) and refresh else login.refresh,
+        refresh=_sendable(refresh) if isinstance(refresh, str) and refresh else login.refresh,
         expires_at=time.time() + float(str(lasts)) if is_number else 0,
     )
 
 
 def _sendable(token: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise SettingsError("the provider gave a token that cannot be sent")
+        raise SettingsError("the provider gave something that cannot be sent back to it")
     return token
+
+
+def _client(url: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False, trust_env=not is_local(url))
 
 
 async def _asked(method: str, url: str, **options: Any) -> dict[str, Any]:
@@ -260,7 +298,7 @@ async def _asked(method: str, url: str, **options: Any) -> dict[str, Any]:
     try:
         async with (
             asyncio.timeout(_SECONDS),
-            httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client,
+            _client(url) as client,
             client.stream(method, url, **options) as answer,
         ):
             content = b""
@@ -278,9 +316,9 @@ async def _asked(method: str, url: str, **options: Any) -> dict[str, Any]:
     return found
 
 
-def _endpoint(metadata: Mapping[str, Any], name: str) -> str:
+def _endpoint(metadata: Mapping[str, Any], name: str, local: bool) -> str:
     found = metadata.get(name)
-    if not isinstance(found, str) or not is_safe(found):
+    if not isinstance(found, str) or not is_safe(found, local=local):
         raise SettingsError(f"whoever gives out tokens for this server publishes no {name} that can be used")
     return found
 

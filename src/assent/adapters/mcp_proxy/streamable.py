@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 
 from assent.adapters.mcp_proxy.events import Event, TooLong, events
+from assent.adapters.mcp_proxy.logins import LoggedIn
+from assent.adapters.mcp_proxy.oauth import is_local
 from assent.adapters.mcp_proxy.upstream import LEAVE_SECONDS, Hears
 from assent.adapters.mcp_proxy.wire import LONGEST, VERSION, Message, ident, is_answer, meta_of, part, read, written
 from assent.errors import SettingsError
@@ -24,6 +26,7 @@ _AGAIN = 3
 """How often a stream that broke is asked for again before its answer counts as lost."""
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+_WORTH_HIDING = 8
 _NOT_TAKEN = frozenset({401, 403, 404, 405, 406, 413, 415, 421})
 """With these a server says that it did not look at what it was sent; with all others it may have acted."""
 _DID_NOT_RUN = "so this did not run."
@@ -41,12 +44,16 @@ class HttpServer:
         url: str,
         headers: Mapping[str, str],
         schema: Callable[[str], Mapping[str, Any]],
-        auth: httpx.Auth | None = None,
+        login: LoggedIn | None = None,
     ) -> None:
+        self._login = login
+        given = next((value for name, value in headers.items() if name.lower() == "authorization"), "")
+        self._given = given.rpartition(" ")[2]
         self._url, self._shown, self._schema = url, shown(url), schema
         try:
             self._client = httpx.AsyncClient(
-                headers=dict(headers), auth=auth, timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+                headers=dict(headers), auth=login, trust_env=not is_local(url),
+                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             )  # fmt: skip
         except (ValueError, TypeError, UnicodeError):
@@ -94,6 +101,8 @@ class HttpServer:
                 async with asyncio.timeout(LEAVE_SECONDS):
                     await self._client.delete(self._url, headers=self._headers({}))
         await self._client.aclose()
+        if self._login is not None:
+            await self._login.close()
         return 0
 
     # Requests
@@ -124,6 +133,10 @@ class HttpServer:
         is_known = not self._session or message["method"] == "initialize"
         if answer.status_code == httpx.codes.NOT_FOUND and not is_known and not again:
             return await self._session_lost(message)
+        if answer.status_code == httpx.codes.UNAUTHORIZED and self._login is not None and not again:
+            used = answer.request.headers.get("authorization", "").removeprefix("Bearer ")
+            if await self._login.renewed(used):
+                return await self._let_in_again(message)
         if not answer.is_success:
             return await self._turned_away(message, answer, kind)
         if message["method"] == "initialize":
@@ -168,6 +181,7 @@ class HttpServer:
 
     async def _passed_on(self, line: bytes, asked: Message | None) -> bool:
         """What the server says was told; whether it is the answer to what was asked."""
+        line = self._without_token(line)
         said = read(line)
         if not isinstance(said, dict):
             log.warning("the server wrote something that is no message; it was left out")
@@ -188,7 +202,7 @@ class HttpServer:
 
     async def _turned_away(self, message: Message, answer: httpx.Response, kind: str) -> None:
         """The server did not take it. What it says itself goes on, else what its status means."""
-        line = await _whole(answer)
+        line = self._without_token(await _whole(answer))
         said = read(line) if kind == "application/json" else None
         if isinstance(said, dict) and isinstance(said.get("error"), dict):
             made = {"id": message["id"], "error": said["error"]}
@@ -215,6 +229,15 @@ class HttpServer:
         if message["method"] != "tools/call":
             return await self._requested(message, again=True)
         says = f"{self._shown} had ended its session, {_DID_NOT_RUN} There is a new one; make the call again."
+        return await self._told.lost(message, says, sent=False)
+
+    async def _let_in_again(self, message: Message) -> None:
+        """The login had ended and is renewed. A call is not repeated: only the server says that it did nothing."""
+        if self._session:
+            self._listen_aside()
+        if message["method"] != "tools/call":
+            return await self._requested(message, again=True)
+        says = f"{self._shown} answered 401, {_DID_NOT_RUN} The login is renewed now; make the call again."
         return await self._told.lost(message, says, sent=False)
 
     async def _greeted(self) -> None:
@@ -300,6 +323,13 @@ class HttpServer:
             if method == "tools/call":
                 headers |= spoken(self._schema(name), part(params, "arguments"))
         return headers
+
+    def _without_token(self, line: bytes) -> bytes:
+        """What lets us in is not told to the client, whatever the server repeats."""
+        for token in (self._given, self._login.token if self._login is not None else ""):
+            if len(token) >= _WORTH_HIDING:
+                line = line.replace(token.encode(), b"***")
+        return line
 
     def _away(self, problem: Exception) -> str:
         why = str(problem) if isinstance(problem, _Broken) else type(problem).__name__
