@@ -1,7 +1,9 @@
 """Texts that hold data, such as arguments as a model writes them: secrets in them are known by their names."""
 
 import json
+from collections import OrderedDict
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import pytest
@@ -113,3 +115,41 @@ def test_around_a_secret_nothing_is_changed(vault: Vault) -> None:
     clean = redacted(vault, text)
     mark = canonical(redacted(vault, {"password": "s3cret"})["password"])
     assert clean == text.replace('"s3cret"', mark)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        repr({"password": "o'hunter2xyz"}),
+        repr({"password": b"hunter2xyz"}),
+        repr({"password": ("hunter2xyz", "hunter2xyz")}),
+        repr({"password": OrderedDict(now="hunter2xyz")}),
+        "{'password': SecretStr('hunter2xyz')}",
+        pformat({"password": "hunter2xyz " * 20}),
+        PLAIN.replace("correct horse", "hunter2xyz").replace('"', "\\u0022"),
+        PLAIN.replace("correct horse", "hunter2xyz").replace('"', "&quot;"),
+        json.dumps({"password": "x" * 20_000 + "hunter2xyz"}),
+        json.dumps({"password": ["x" * 1_000] * 200 + ["hunter2xyz"]}),
+        """{'password': {"a}": 'x', 'b': 'hunter2xyz'}}""",
+        '{"password"=>"hunter2xyz"}',
+        '{"password":' + " " * 60 + '"hunter2xyz"}',
+    ],
+)
+def test_in_whichever_language_it_is_written(vault: Vault, text: str) -> None:
+    assert "hunter2xyz" not in redacted(vault, {"said": text})["said"]
+
+
+def test_a_schema_of_secrets_hides_no_ordinary_word_elsewhere(vault: Vault) -> None:
+    text = json.dumps({"properties": {"password": {"type": "string"}, "name": {"type": "string"}}})
+    assert '"name": {"type": "string"}' in redacted(vault, text)
+
+
+def test_very_many_secrets_are_hidden_without_looking_for_each_of_them_everywhere(vault: Vault) -> None:
+    pins = {f"a{number:05}" for number in range(2_000)}
+    text = ",".join(f'"pin":"{pin}"' for pin in sorted(pins)) + " " + "a0" * 20_000
+    clean = redacted(vault, text)
+    assert not any(f'"{pin}"' in clean for pin in pins)
+    keys = [f"sk-live-{number:032x}" for number in range(150)]
+    told = redacted(vault, {"log": "\n".join(keys), "note": "nothing here", "more": f"again {keys[7]}"})
+    assert not any(key in str(told) for key in keys)
+    assert told["note"] == "nothing here"

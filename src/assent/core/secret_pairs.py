@@ -4,18 +4,23 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from assent.core.secret_text import is_secret_key, is_secret_name, is_token_name
 
-_DIGITS = r"-?\d[\d.eE+-]{0,400}"
+_DIGITS = r"[-+]?\d[\d.eExX+-]{0,400}"
 _PAIR = re.compile(
-    r"""(?P<quote>\\{0,15}["'])(?P<name>[^"'\\\r\n]{1,100})(?P=quote)\s{0,20}:\s{0,20}"""
-    rf"""(?P<value>(?P=quote)|{_DIGITS}|[\[{{])"""
+    rf"""(?P<quote>(?P<slashes>\\{{0,15}})["']|\\{{1,15}}u0022|&quot;|&\#39;)
+        (?P<name>[^"'\\\r\n&]{{1,100}})(?P=quote)
+        \s{{0,100}}(?::|=>?)\s{{0,100}}(?:[A-Za-z_][\w.]{{0,60}}\()?[bBuUrR]{{0,2}}
+        (?P<value>(?P=quote)|(?P=slashes)["']|{_DIGITS}|[\[{{(])""",
+    re.VERBOSE,
 )
-_COLON = re.compile(r"\s{0,20}:")
-_LONGEST = 10_000
+_COLON = re.compile(r"\s{0,100}:")
+_GOES_ON = r"\s{1,1000}"
+"""Python writes a long text as several, one after the other."""
+_LONGEST = 1_000_000
 """A value that does not end is taken for a secret as far as this."""
-_LONGEST_LIST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,59 +33,98 @@ class Pair:
     """As it is meant, whatever it is written like here."""
     quote: str = ""
     """What a number, which has none of its own, has to be written in to be a text."""
+    is_inside: bool = False
+    """It is one of many under that name, and may be an ordinary word."""
 
 
 def secret_pairs(text: str) -> Iterator[Pair]:
     """Every value in `text` whose name says that it is a secret, in their order."""
-    if ":" not in text:
+    if ":" not in text and "=" not in text:
         return
     at = 0
     while found := _PAIR.search(text, at):
         name, quote, value = found["name"], found["quote"], found["value"]
-        at = found.end() - len(value) if value == quote else found.end()
-        if value in ("[", "{"):
-            if is_secret_name(name) or (value == "[" and is_token_name(name)):
+        if value in ("[", "{", "("):
+            at = found.end()
+            if is_secret_name(name) or (value != "{" and is_token_name(name)):
                 pairs, at = _inside(text, found.start("value"), name, quote)
                 yield from pairs
-        elif value != quote:
+        elif value[0].isdigit() or value[0] in "+-":
+            at = found.end()
             if is_secret_name(name):
                 yield Pair(found.start("value"), found.end(), value, quote)
-        elif is_secret_name(name) or is_secret_key(name, text[found.end() : found.end() + 200]):
-            end = _closing(text, found.end(), quote)
-            raw = text[found.end() : end]
-            if is_secret_key(name, raw):
-                yield Pair(found.end(), end, _meant(raw, quote))
-                at = end
+        else:
+            at = found.start("value")
+            if is_secret_key(name, text[found.end() : found.end() + 200]):
+                for pair in _texts(text, found.end(), value):
+                    at = pair.end
+                    if is_secret_key(name, pair.secret):
+                        yield pair
+
+
+def _texts(text: str, start: int, quote: str) -> Iterator[Pair]:
+    """The text that begins there, and those that only go on with it."""
+    goes_on = _next_line(quote)
+    while True:
+        end = _closing(text, start, quote)
+        if raw := text[start:end]:
+            yield Pair(start, end, _meant(raw, quote))
+        following = goes_on.match(text, end + len(quote))
+        if following is None:
+            return
+        start = following.end()
+
+
+@lru_cache(maxsize=64)
+def _next_line(quote: str) -> re.Pattern[str]:
+    return re.compile(_GOES_ON + re.escape(quote))
+
+
+@lru_cache(maxsize=64)
+def _parts(quote: str) -> re.Pattern[str]:
+    quotes = {quote, quote[:-1] + ("'" if quote[-1] == '"' else '"')} if quote[-1] in "\"'" else {quote}
+    return re.compile(rf"{'|'.join(map(re.escape, sorted(quotes)))}|{_DIGITS}|[\[\]{{}}()]")
 
 
 def _inside(text: str, start: int, name: str, quote: str) -> tuple[list[Pair], int]:
     """Every secret in the list or object that begins there, in a field of this name; and how far it was read."""
     pairs: list[Pair] = []
     is_all = is_secret_name(name)
-    part = re.compile(rf"{re.escape(quote)}|{_DIGITS}|[\[\]{{}}]")
-    depth, at, last = 0, start, min(len(text), start + _LONGEST_LIST)
+    part = _parts(quote)
+    depth, at, last = 0, start, min(len(text), start + _LONGEST)
     while found := part.search(text, at, last):
-        at = found.end()
-        if found[0] == quote:
-            end = _closing(text, at, quote)
-            begin, at = at, end + len(quote)
+        at, said = found.end(), found[0]
+        if said in ("[", "{", "("):
+            depth += 1
+            if said == "{" and not is_all:  # an object has names of its own
+                return pairs, at
+        elif said in ("]", "}", ")"):
+            depth -= 1
+            if depth == 0:
+                return pairs, at
+        elif said[0].isdigit() or said[0] in "+-":
+            if is_all:
+                pairs.append(Pair(found.start(), found.end(), said, quote, True))
+        else:
+            end = _closing(text, at, said)
+            begin, at = at, end + len(said)
             raw = text[begin:end]
             if is_secret_key(name, raw) and not _COLON.match(text, at):
-                pairs.append(Pair(begin, end, _meant(raw, quote)))
-        elif found[0] in "[]{}":
-            depth += 1 if found[0] in "[{" else -1
-            if depth == 0 or (found[0] == "{" and not is_all):  # an object has names of its own
-                return pairs, at
-        elif is_all:
-            pairs.append(Pair(found.start(), found.end(), found[0], quote))
+                pairs.append(Pair(begin, end, _meant(raw, said), "", True))
     return pairs, max(at, last)
 
 
 def _closing(text: str, start: int, quote: str) -> int:
     """Where the value ends: at the next quote that is escaped as often as the one before it."""
-    escapes, mark = len(quote) - 1, quote[-1]
     last = min(len(text), start + _LONGEST)
     at = start
+    if quote[-1] not in "\"'":
+        while (at := text.find(quote, at, last)) >= 0:
+            if text[at - 1] != "\\" or at == start:
+                return at
+            at += 1
+        return last
+    escapes, mark = len(quote) - 1, quote[-1]
     while (at := text.find(mark, at, last)) >= 0:
         begins = at
         while begins > start and text[begins - 1] == "\\":

@@ -28,6 +28,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _SPACE = re.compile(r"\s")
 _WORTH_SEARCHING = 6
 """A declared secret this long is also looked for in the other arguments; a shorter one would be found in every word."""
+_MOST_SOUGHT = 100
 _TOKEN = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)[^\s/]\S{7,}")
 """What can only be a secret, also in the middle of a program."""
 
@@ -181,18 +182,24 @@ def redacted(vault: Vault, value: Json, known: Iterable[str] = ()) -> Any:
     """`value` without secrets, for records that nobody needs to turn back.
 
     What a name says is a secret is hidden where it stands, also in a text that holds data; what can only be that secret
-    is hidden wherever it stands.
+    is hidden wherever it stands. Of very many, which take very long to look for, only the longest are looked for
+    elsewhere, and a text that is full of what can only be secrets is hidden as a whole.
     """
     named, shaped = secrets_by_kind({"value": value})
     pairs = {text: found for text in _texts(value) if (found := tuple(secret_pairs(text)))}
-    named.update(pair.secret for found in pairs.values() for pair in found)
-    shaped.update(text for text in known if text)
+    named.update(
+        pair.secret for found in pairs.values() for pair in found if not pair.is_inside or _TOKEN.fullmatch(pair.secret)
+    )
+    is_dump = len(shaped) > _MOST_SOUGHT
+    sought = {text for text in known if text} | (set() if is_dump else shaped)
+    elsewhere = [each for each in named if len(each) >= _WORTH_SEARCHING and not _MARK.fullmatch(each)]
+    sought.update(sorted(elsewhere, key=lambda text: (-len(text), text))[:_MOST_SOUGHT])
     marks: dict[str, str] = {}
-    for text in shaped | {each for each in named if len(each) >= _WORTH_SEARCHING and not _MARK.fullmatch(each)}:
+    for text in sought:
         for spelling in (text, repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
             marks[spelling] = _mark(vault, text)
     pattern = re.compile(f"{_MARK.pattern}|{_any_of(marks).pattern}") if marks else None
-    return _Redaction(vault, pairs, marks, pattern).value(value)
+    return _Redaction(vault, pairs, marks, pattern, is_dump).value(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +210,8 @@ class _Redaction:
     marks: Mapping[str, str]
     """What stands for a secret, wherever that stands."""
     pattern: re.Pattern[str] | None
+    is_dump: bool
+    """There are so many secrets that every text with one in it is hidden as a whole."""
 
     def value(self, value: Any, key: str = "") -> Any:
         """`value`, which stands in a field called `key`; inside a field made for secrets everything is one."""
@@ -220,6 +229,8 @@ class _Redaction:
 
     def text(self, text: str) -> str:
         """`text`; the rest of it is not touched."""
+        if self.is_dump and holds_secret(text):
+            return _mark(self.vault, text)
         parts, at = [], 0
         for pair in self.pairs.get(text, ()):
             hidden = _mark(self.vault, pair.secret) if not pair.quote else self._number(pair.secret, pair.quote)
