@@ -4,9 +4,13 @@ import asyncio
 
 import pytest
 
+from assent.adapters.mcp_proxy.held import Manner
 from assent.adapters.mcp_proxy.servers import Server
+from assent.adapters.mcp_proxy.toolbox import Toolbox
 from assent.assemble import TOKEN
 from assent.core.authority import Principal
+from assent.core.verdict import GateKind
+from assent.engine.errands import Errand, Notebook
 from assent.engine.identity import Identities
 from assent.engine.policies import apply_policy
 from assent.server.serving import Address, standing
@@ -87,3 +91,18 @@ async def test_while_the_server_cannot_be_reached_tools_are_listed_as_they_are(
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "delete_files" in tools
         assert not any((tool.meta or {}).get("assent/gate") for tool in tools.values())
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_gate_that_the_server_tells_of_itself_is_not_passed_on(one: Place, known: bool) -> None:
+    class Knowing:
+        async def gates(self, errands: list[Errand]) -> list[GateKind | None]:
+            return [GateKind.HARD if known else None for _ in errands]
+
+    box = Toolbox(Manner("files"), Notebook(one.folder, "files"))
+    tool = {"name": "a", "_meta": {"assent/gate": "run", "other": 1}}
+    said = {"id": 1, "result": {"tools": [tool, {"name": ["odd"]}, "odder"]}}
+    told = await box.annotated(Knowing(), said)  # type: ignore[arg-type]
+    assert told is not None
+    assert told["result"]["tools"][0]["_meta"] == {"other": 1, **({"assent/gate": "hard"} if known else {})}
+    assert told["result"]["tools"][1:] == [{"name": ["odd"]}, "odder"]

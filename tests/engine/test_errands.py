@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from assent.engine.errands import Errand, Notebook
+from assent.errors import SettingsError
 
 
 def test_what_another_process_noted_is_seen(tmp_path: Path) -> None:
@@ -32,3 +35,23 @@ def test_a_call_that_is_described_otherwise_is_another_one() -> None:
         Errand("delete", {"path": "/a"}, "other/delete", definition="one"),
     ]
     assert len({known.digest, *(other.digest for other in others)}) == 4
+
+
+def test_what_a_killed_process_had_half_written_is_not_read_and_what_cannot_be_read_lets_nothing_run(
+    tmp_path: Path,
+) -> None:
+    book = Notebook(tmp_path, "a")
+    with book.opened() as noted:
+        noted.pins["tool"] = "pin"
+    (file,) = tmp_path.glob("*.json")
+    file.with_suffix(".new").write_text('{"pins": {"to')
+    assert Notebook(tmp_path, "a").look().pins == {"tool": "pin"}
+    before = file.stat().st_ino
+    with book.opened() as noted:
+        noted.pins["other"] = "pin"
+    assert file.stat().st_ino != before, "it is replaced as a whole"
+    file.write_text(file.read_text()[:20])
+    with pytest.raises(SettingsError, match="nothing runs"):
+        Notebook(tmp_path, "a").look()
+    with pytest.raises(SettingsError, match="nothing runs"), Notebook(tmp_path, "a").opened():
+        pass

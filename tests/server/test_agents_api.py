@@ -241,12 +241,13 @@ async def test_gates_are_foreseen_without_arguments_and_nobody_hears_of_it(place
         {"action": "delete_files", "hold": True},
         {"action": "never"},
         {"action": "write_x", "arguments": costly},
+        {"action": "write_x", "arguments": {"anyOf": [{}] * 1_500}},
     ]
     async with place.agent() as agent:
         assert ok(await agent.post("/foreseen", json={"calls": calls[:1]}))["gates"] == ["hard"]
         await place.policy(RUNS.replace("]\n", ", {name: no, actions: [never], gate: forbid}]\n"))
         told = ok(await agent.post("/foreseen", json={"calls": calls}))
-        assert told["gates"] == ["watch", "hard", "hard", "forbid", None]
+        assert told["gates"] == ["watch", "hard", "hard", "forbid", "hard", None]
         assert not (await place.inbox.page(Filter())).requests
         problem(await agent.post("/foreseen", json={"calls": [{"action": "a"}] * 101}), 422, "invalid")
         problem(await agent.post("/foreseen", json={"calls": [{**DELETE}]}), 422, "invalid")

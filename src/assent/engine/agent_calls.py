@@ -168,6 +168,21 @@ class AgentCalls:
         """The gate that policy would have for the call. Nothing is proposed, and nobody hears of it."""
         return self._calls.prepare(made, args, Context(agent=self.agent), {}, fired).verdict.gate
 
+    def foreseen_as(self, said: Described, fired: tuple[Trigger, ...] = ()) -> GateKind | None:
+        """The same for calls of a kind, without arguments; none where the schema is too large to be looked at.
+
+        Whether the schema can be used is found out only when a call is proposed: nothing is checked against it here.
+        """
+        if said.schema is not None and _size_of(said.schema) > _SCHEMA_NODES:
+            return None
+        trusted = self.is_trusted
+        made = tool(
+            said.action, description=said.description, schema=said.schema, trusted=trusted,
+            declared=said.declared if trusted else NOTHING_DECLARED,
+            claimed=NOTHING_DECLARED if trusted else said.declared,
+        )  # fmt: skip
+        return self.foreseen(made, {}, fired)
+
     async def ask(
         self, text: str, context: Context, *, choices: tuple[str, ...] = (), schema: Mapping[str, Json] | None = None,
         guess: tuple[Json, ...] = (), time: timedelta | None = None, reviewers: tuple[str, ...] = (), fence: int = 0,

@@ -14,7 +14,7 @@ from fcntl import LOCK_EX, flock
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from assent.core.action import NOTHING_DECLARED, Declaration, Json
 from assent.core.canonical import canonical, restore
@@ -25,7 +25,7 @@ from assent.engine.judgement import Context
 from assent.engine.outcomes import refusal
 from assent.engine.sealing import unsealed
 from assent.engine.tool import Tool, tool
-from assent.errors import AssentError, Conflict
+from assent.errors import AssentError, Conflict, SettingsError
 from assent.ports import Vault
 
 LEASE = timedelta(minutes=10)
@@ -201,8 +201,7 @@ class Notebook:
         except FileNotFoundError:
             return Noted()
         if self._seen is None or self._seen[0] != mark:
-            with self.opened() as noted:
-                self._seen = (self._mark(), noted)
+            self._seen = (mark, self._noted())
         return self._seen[1]
 
     def _mark(self) -> tuple[int, ...]:
@@ -212,29 +211,41 @@ class Notebook:
     @contextmanager
     def opened(self) -> Iterator[Noted]:
         """What is in it; what is changed meanwhile is kept."""
-        number = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
-        with os.fdopen(number, "r+") as file:
-            flock(number, LOCK_EX)
-            noted = _read(file.read())
+        with self._private(".lock") as lock:
+            flock(lock, LOCK_EX)
+            noted = self._noted()
             before = _written(noted)
             yield noted
             if (after := _written(noted)) != before:
                 self._seen = None
-                file.seek(0)
-                file.truncate()
-                file.write(after)
+                # Another file takes its place as a whole: whoever is killed meanwhile leaves the old one.
+                with self._private(".new") as file:
+                    file.write(after)
+                    file.flush()
+                    os.fsync(file.fileno())
+                self._file.with_suffix(".new").replace(self._file)
+
+    def _private(self, suffix: str) -> TextIO:
+        number = os.open(self._file.with_suffix(suffix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        return os.fdopen(number, "w")
+
+    def _noted(self) -> Noted:
+        try:
+            return _read(self._file.read_text())
+        except FileNotFoundError:
+            return Noted()
+        except (ValueError, TypeError, AttributeError, LookupError):
+            raise SettingsError(
+                f"what was noted of calls and tools cannot be read, so that nothing runs; look at {self._file}, and "
+                "remove it to begin anew"
+            ) from None
 
 
 def _read(text: str) -> Noted:
-    try:
-        known = json.loads(text or "{}")
-        begun = {str(call): (str(each[0]), int(each[1]), str(each[2])) for call, each in known.get("begun", {}).items()}
-        asked, pins = (
-            {str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins")
-        )
-        return Noted(asked, begun, pins, str(known.get("turn", "")))
-    except (ValueError, TypeError, AttributeError, LookupError):
-        return Noted()  # a process died while it wrote; whatever was asked is then asked again
+    known = json.loads(text)
+    begun = {str(call): (str(each[0]), int(each[1]), str(each[2])) for call, each in known.get("begun", {}).items()}
+    asked, pins = ({str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins"))
+    return Noted(asked, begun, pins, str(known.get("turn", "")))
 
 
 def _written(noted: Noted) -> str:

@@ -12,6 +12,7 @@ from assent.engine.errands import LEASE, Errand, Told
 from assent.errors import AssentError
 from assent.remote.line import LONGEST_WAIT, Line
 
+LONGEST_TEXT = 20_000
 MOST_FORESEEN = 100
 """As many calls as a server judges at once without proposing them."""
 _SOON = 5.0
@@ -39,9 +40,9 @@ class FarErrands:
                     calls = [_described(errand) for errand in errands[start : start + MOST_FORESEEN]]
                     told = await self._line.post("/foreseen", {"calls": calls})
                     found += [GateKind(gate) if gate else None for gate in told["gates"]]
-        except (TimeoutError, AssentError):
+        except (TimeoutError, AssentError, ValueError, LookupError, TypeError):
             return [None] * len(errands)
-        return found
+        return found if len(found) == len(errands) else [None] * len(errands)
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
@@ -71,7 +72,7 @@ class FarErrands:
 def _described(errand: Errand) -> dict[str, Any]:
     effect = {name: value for name, value in asdict(errand.effect).items() if value is not None}
     return {
-        "action": errand.action, "description": errand.description, "hold": bool(errand.alarm),
+        "action": errand.action, "description": errand.description[:LONGEST_TEXT], "hold": bool(errand.alarm),
         "arguments": None if errand.schema is None else dict(errand.schema),
         "effect": {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()},
     }  # fmt: skip

@@ -66,7 +66,7 @@ class Toolbox:
     def _alarm(self, name: str, tool: Mapping[str, Any]) -> str:
         """A tool that is described otherwise than when it was first called may be another one."""
         if not tool:
-            return f"the server {self.server} lists no tool called {name}"
+            return f"the server {self.server} lists no such tool"  # its name, which may be anything, is on the card
         known = self._notebook.look().pins.get(name)
         if known is None:
             with self._notebook.opened() as noted:
@@ -80,17 +80,17 @@ class Toolbox:
                 noted.pins[name] = self._digests[name]
 
     async def annotated(self, errands: Errands, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The answer to `tools/list` with the gate of each tool in it; none where no gate is known."""
+        """The answer to `tools/list` with the gate of each tool in it; none where there is nothing to tell.
+
+        A gate that the server itself tells of is not passed on.
+        """
         tools = _listed(message)
         found = await errands.gates([self._without_arguments(tool) for tool in tools])
         gates = {tool["name"]: gate for tool, gate in zip(tools, found, strict=True) if gate is not None}
-        if not gates:
+        if not gates and not any(GATE in part(tool, "_meta") for tool in tools):
             return None
-        result = message["result"]
-        told = [
-            _with_gate(tool, gates[tool["name"]]) if isinstance(tool, dict) and tool.get("name") in gates else tool
-            for tool in result["tools"]
-        ]
+        result, known = message["result"], {id(tool) for tool in tools}
+        told = [_with_gate(tool, gates.get(tool["name"])) if id(tool) in known else tool for tool in result["tools"]]
         return {**message, "result": {**result, "tools": told}}
 
     def _without_arguments(self, tool: Mapping[str, Any]) -> Errand:
@@ -107,11 +107,14 @@ def _listed(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [tool for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
 
 
-def _with_gate(tool: dict[str, Any], gate: GateKind) -> dict[str, Any]:
+def _with_gate(tool: dict[str, Any], gate: GateKind | None) -> dict[str, Any]:
+    meta = {name: value for name, value in part(tool, "_meta").items() if name != GATE}
+    if gate is None:
+        return {**tool, "_meta": meta} if "_meta" in tool else tool
     says = f"Assent: a call {gate.words}{'' if gate.holds or gate is GateKind.FORBID else _UNLESS}."
     description = tool.get("description")
     told = f"{description.rstrip()}\n\n{says}" if isinstance(description, str) and description.strip() else says
-    return {**tool, "description": told, "_meta": {**part(tool, "_meta"), GATE: str(gate)}}
+    return {**tool, "description": told, "_meta": {**meta, GATE: str(gate)}}
 
 
 def _digest(tool: Mapping[str, Any]) -> str:

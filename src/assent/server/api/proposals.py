@@ -210,8 +210,8 @@ async def propose(
 @router.post("/foreseen", summary="Which gates would calls have?")
 async def foreseen(agent: Caller, said: Foreseeing) -> dict[str, Any]:
     """The gate of each of these calls, in their order, as far as it does not depend on arguments: `run`, `watch`,
-    `soft`, `hard`, `manual` or `forbid`; nothing where a call cannot be proposed as it is described. Nothing is
-    proposed and nobody is asked. What arguments change is judged only on record, when a call is proposed.
+    `soft`, `hard`, `manual` or `forbid`; nothing where it is not known. Nothing is proposed and nobody is asked. What
+    arguments change is judged only on record, when a call is proposed.
     """
     gates: list[str | None] = []
     for each in said.calls:
@@ -313,10 +313,10 @@ def _args(said: Proposal) -> Any:
 
 def _foreseen(agent: AgentRuns, said: Call) -> str | None:
     try:
-        made, _ = agent.described(
-            Described(said.action, said.description, said.arguments, declared=Declaration(**said.effect.model_dump()))
-        )
-        return str(agent.foreseen(made, {}, HELD if said.hold else ()))
+        effect = Declaration(**said.effect.model_dump())
+        kind = Described(said.action, said.description, said.arguments, declared=effect)
+        gate = agent.foreseen_as(kind, HELD if said.hold else ())
+        return None if gate is None else str(gate)
     except (AssentError, ValueError):
         return None
 
