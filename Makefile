@@ -23,7 +23,7 @@ ARGS ?=
 
 # What the adapters of frameworks are tested with at the low end; keep it with the extras in pyproject.toml.
 OLD_VERSIONS := claude-agent-sdk==0.2.178 langchain==1.4.0 langgraph==1.2.20 openai-agents==0.22.0 pydantic-ai-slim==2.50.0
-OLD_TESTS := $(foreach each,claude_agent langchain langgraph_attacks openai_agents pydantic_ai,tests/adapters/test_$(each).py)
+OLD_TESTS := $(foreach each,claude_agent langchain langgraph langgraph_attacks openai_agents pydantic_ai,tests/adapters/test_$(each).py)
 
 # Hundreds of processes are started here: none should compile what another has compiled, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
