@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 import assent
 from assent.adapters.langchain import AssentMiddleware, attach
+from assent.core.briefing import brief
 from assent.core.canonical import canonical
-from assent.errors import GuardError
+from assent.errors import GuardError, InvalidDecision
 from tests.adapters.contract import DELETE, MAIL, Contract, Framework, House, Turn, World, house_of
 from tests.adapters.test_langgraph import Thread
 
@@ -131,6 +133,27 @@ def asking(mode: Any, *tools: str) -> HumanInTheLoopMiddleware[Any, Any]:
     if mode != "batched":
         pytest.skip("this version of LangChain does not know it")
     return HumanInTheLoopMiddleware(dict.fromkeys(tools, True))
+
+
+async def test_what_langchains_own_middleware_says_is_told_and_what_it_does_not_allow_is_not_offered(
+    house: House,
+) -> None:
+    gate = await house.gate()
+    config: Any = {"allowed_decisions": ["approve", "reject"], "description": "customers read it"}
+    agent = create_agent(
+        model([Turn((MAIL,)), Turn(text="all done")], house.world), house.world.tools,
+        middleware=[HumanInTheLoopMiddleware({"send_mail": config})], checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    work = house.start(attach(gate, agent, wait=True).ainvoke({"messages": [("user", "go")]}, CONFIG))
+    (request,) = await house.waiting()
+    card = brief(request, datetime.now(UTC))
+    assert card.claims == {"why": "customers read it"}
+    # What is said with a refusal reaches the model, so that it can be asked for another draft.
+    assert (card.editable, card.can_send_back) == (False, True)
+    with pytest.raises(InvalidDecision, match="allows no changes"):
+        await house.modify(request, to="ann@example.com")
+    await house.approve(request)
+    await work
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])

@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -21,9 +22,10 @@ from langgraph.types import Command, interrupt
 
 import assent
 from assent.adapters.langgraph import attach, gated
+from assent.core.briefing import brief
 from assent.core.request import State
 from assent.core.run import RunState
-from assent.errors import GuardError
+from assent.errors import GuardError, InvalidDecision
 from tests.adapters.contract import DELETE, DONE, House, house_of, turn
 from tests.adapters.test_langgraph import LangGraph, graph_of
 
@@ -210,6 +212,7 @@ async def test_the_agent_inboxs_shape_is_a_card_and_gets_its_own_answers(house: 
     async with gate.worker():
         (first,) = await house.waiting()
         assert (first.candidate.action.name, first.candidate.action.args) == ("delete_file", {"path": "a"})
+        assert first.ask.claims == {"why": "# Look"}
         await house.approve(first)
         await house.modify((await house.waiting())[0], path="z")
         await house.deny((await house.waiting())[0], "keep c")
@@ -220,6 +223,30 @@ async def test_the_agent_inboxs_shape_is_a_card_and_gets_its_own_answers(house: 
     assert said[1] == {"type": "edit", "args": {"action": "delete_file", "args": {"path": "z"}}}
     assert said[2]["type"] == "response"
     assert "keep c" in said[2]["args"]
+
+
+async def test_what_the_agent_inbox_does_not_allow_is_not_offered(house: House) -> None:
+    def ask(_: Texts) -> dict[str, Any]:
+        config = {"allow_accept": True, "allow_edit": False, "allow_respond": False, "allow_ignore": True}
+        asked = {"action_request": {"action": "delete_file", "args": {"path": "a"}}, "config": config}
+        return {"did": [json.dumps(interrupt([asked])[0])]}
+
+    gate = await house.gate()
+    made = attach(gate, graph(ask))
+    await made.ainvoke({"did": []}, CONFIG)
+    async with gate.worker():
+        (request,) = await house.waiting()
+        card = brief(request, datetime.now(UTC))
+        assert (card.editable, card.can_send_back) == (False, False)
+        assert any("no words" in each for each in card.why)
+        with pytest.raises(InvalidDecision, match="allows no changes"):
+            await house.modify(request, path="z")
+        with pytest.raises(InvalidDecision, match="hears no words"):
+            await house.inbox.revise(house.me, request.id, "another one", seen_digest=request.shown_digest)
+        await house.deny(request, "keep it")
+        async with asyncio.timeout(30):
+            await house.ended()
+    assert (await made.aget_state(CONFIG)).values["did"] == ['{"type": "ignore", "args": null}']
 
 
 async def test_a_tool_that_asks_inside_starts_again_and_is_asked_about_once(house: House) -> None:

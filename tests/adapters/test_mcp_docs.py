@@ -11,7 +11,7 @@ from typer.main import get_command
 from assent.adapters.mcp_proxy.held import Held
 from assent.adapters.mcp_proxy.servers import listed
 from assent.cli import mcp
-from assent.cli.app import app
+from assent.cli.app import app, run
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "mcp.md").read_text()
 
@@ -55,3 +55,30 @@ def test_a_command_line_that_names_no_server_or_two_says_so(tmp_path: Path, caps
             app(["--database", str(tmp_path / "a.db"), "mcp", *words])
         told = re.sub(r"[^\w-]+", " ", capsys.readouterr().err)
         assert any(each in told for each in ("name one", "headers go with", "no card to open without a server"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--client-id", "x", "--url", "https://x.io"], "use it with --login"),
+        (["--login", "--logout", "--url", "https://x.io"], "say one of --login and --logout"),
+        (["--held", "ticket", "--wait", "3", "--", "y"], "leave out --wait"),
+        (["ls", "-la"], "No such option: -l; the server's command goes after --, as in: assent mcp -- ls …"),
+        (["--config", "nowhere.json"], "there is no file nowhere.json"),
+    ],
+)
+def test_a_command_line_that_contradicts_itself_says_how(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["--database", "a.db", "mcp", *words]) != 0
+    assert complaint in capsys.readouterr().err
+
+
+def test_an_option_that_nobody_knows_is_only_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--database", str(tmp_path / "a.db"), "mcp", "--bogus", "--", "ls"]) == 2
+    assert "goes after" not in capsys.readouterr().err

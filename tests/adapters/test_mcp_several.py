@@ -179,6 +179,15 @@ async def test_a_held_call_that_is_given_up_does_not_run(one: Place) -> None:
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, said: str, complaint: str) -> None:
     file = tmp_path / "servers.json"
+    with pytest.raises(SettingsError, match="there is no file"):
+        listed(file)
     file.write_text(said)
     with pytest.raises(SettingsError, match=complaint):
         listed(file)
+
+
+async def test_a_server_that_cannot_be_started_is_named(one: Place) -> None:
+    file = config(one, other={"command": "no-such-program-here"}, files=process(list(one.plain().command)))
+    with pytest.raises(SettingsError, match="the MCP server 'other' could not be started"):
+        async with several(one, file):
+            pass

@@ -41,6 +41,7 @@ async def test_an_ag_ui_interrupt_about_a_call(house: House) -> None:
     work = house.start(answered(gate, payload))
     (request,) = await house.waiting()
     assert (request.candidate.action.name, request.candidate.action.args) == ("send_mail", metadata["args"])
+    assert request.ask.claims == {"why": "Send it?"}
     await house.modify(request, to="ann@example.com")
     entry = ResumeEntry.model_validate(await work)
     assert (entry.interrupt_id, entry.status) == ("i-1", "resolved")
@@ -76,7 +77,8 @@ async def test_an_adk_confirmation_can_be_given_or_not_and_changes_nothing(house
     work = house.start(answered(await house.gate(), ADK))
     (request,) = await house.waiting()
     assert (request.candidate.action.name, request.candidate.action.args) == ("delete_file", {"path": "/srv/a"})
-    with pytest.raises(InvalidDecision):
+    assert request.ask.claims == {"why": "Delete it?"}
+    with pytest.raises(InvalidDecision, match="the program that asks allows no changes"):
         await house.modify(request, path="/srv/b")
     await house.approve(request)
     told = {"hint": "Delete it?", "confirmed": True, "payload": None}

@@ -13,7 +13,8 @@ from assent.core.request import State
 from tests.cli.terminal import GONE, MILD, Agent, Assent, at_terminal, spawned
 
 CARD = {
-    "action", "agent", "args", "asked_at", "asked_by", "claims", "code", "differences", "digest", "effect", "ends_at",
+    "action", "agent", "args", "asked_at", "asked_by", "can_send_back", "claims", "code", "differences", "digest",
+    "editable", "effect", "ends_at",
     "error", "facts", "gate", "id", "if_denied", "is_stop", "kind", "needed_by", "needs", "options", "outcome",
     "policy_version", "question", "result", "review", "reviewers", "risk", "run", "schema", "secrets", "state", "then",
     "time_left", "title", "undo_until", "votes", "warnings", "why", "phrase",
@@ -399,3 +400,25 @@ def test_ctrl_c_at_a_question_ends_the_command_and_changes_nothing(agent: Agent,
     code, _ = at_terminal(["deny", request.code], [("Why?", "\x03")], seconds=30)
     assert code == 130
     assert [each["code"] for each in assent("pending", "--json").json["requests"]] == [request.code]
+
+
+def test_what_the_program_does_not_allow_is_not_offered_and_says_so_when_it_is_tried(
+    assent: Assent, agent: Agent
+) -> None:
+    fixed: dict[str, Any] = {"type": "object", "properties": {"path": {"const": "a"}}}
+    request = agent.asks("delete_file", {"path": "a"}, schema=fixed, why="Is it old enough?")
+    shown = assent("show", request.code).out
+    assert "Is it old enough?" in shown
+    assert "assent revise" in shown
+    assert "assent modify" not in shown
+    for change in (["--set", "path=b"], ["--unset", "path"], ["--args", '{"path": "a", "more": 1}']):
+        tried = assent("modify", request.code, *change, code=None)
+        assert tried.code != 0
+        assert "the program that asks allows no changes" in tried.err
+    deaf = agent.asks("delete_file", {"path": "b"}, schema={"x-assent-no-drafts": True})
+    shown = assent("show", deaf.code).out
+    assert "assent modify" in shown
+    assert "assent revise" not in shown
+    assert "hears no words" in assent("revise", deaf.code, "shorter", code=None).err
+    card = assent("show", deaf.code, "--json").json["request"]
+    assert (card["editable"], card["can_send_back"]) == (True, False)

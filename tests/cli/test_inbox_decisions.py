@@ -330,3 +330,15 @@ async def test_what_was_begun_is_there_again_after_escape(here: Path, agent: Age
             assert (field.value if isinstance(field, Input) else field.text).endswith("ords")
             await seat.press("escape")
         assert agent.now(request).state is State.PENDING
+
+
+async def test_what_the_program_does_not_allow_has_no_key(here: Path, agent: Agent) -> None:
+    fixed = {"properties": {"path": {"const": "a"}}, "x-assent-no-drafts": True}
+    request = agent.asks("delete_file", {"path": "a"}, schema=fixed)
+    async with seated(here) as seat:
+        await seat.looks_at(request)
+        await seat.sees("Approve", "Deny")
+        assert "Modify" not in seat.text
+        assert "Send back" not in seat.text
+        await seat.press("m")
+        await seat.sees("the program that asks allows no changes")

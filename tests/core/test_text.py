@@ -66,6 +66,19 @@ def test_a_long_value_cannot_push_the_end_out_of_sight(name, args):
     assert len(shortened("x" * 500, 120)) == 120
 
 
+def test_a_line_about_a_command_shows_it_inert_and_cut():
+    known = [Fact("environment", "production", "in production")]
+    assert (
+        default_line("run_command", (), {"command": " rm -rf /srv\n", "description": "x"}) == "Run command: rm -rf /srv"
+    )
+    assert default_line("run_command", known, {"cmd": "ls\x1b[2J\u202e"}) == (
+        "Run command (in production): ls⟨U+001B⟩[2J⟨U+202E⟩"
+    )
+    assert default_line("exec", (), {"argv": ["rm", "-rf"]}) == "Exec: rm -rf"
+    assert default_line("exec", (), {"command": "a" * 500}) == f"Exec: {'a' * 119}…"
+    assert default_line("exec", (), {"command": {"a": 1}, "argv": [1], "cmd": ""}) == "Exec"
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "0 s"), (40, "40 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172800, "2 days")]
 )

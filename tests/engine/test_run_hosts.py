@@ -207,6 +207,14 @@ async def test_what_ends_a_host_and_is_no_pause_of_its_run_is_its_failure(house:
     assert (entered, "GuardError" in record.error) == (1, True)
 
 
+async def test_two_hosts_of_one_name_are_told_apart_by_another(house: House) -> None:
+    async def tidy(state: Any, resumption: Any) -> None: ...
+
+    house.gate.host("loop")(tidy)
+    with pytest.raises(GuardError, match="'loop' already; pass name= to tell them apart"):
+        house.gate.host("loop")(tidy)
+
+
 async def test_a_run_with_a_host_begins_no_other_one_inside(house: House) -> None:
     @house.gate.host("loop")
     async def tidy(state: Any, resumption: Any) -> Any:

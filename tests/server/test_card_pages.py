@@ -278,3 +278,20 @@ async def test_a_strangers_word_about_a_field_or_a_person_is_told_as_that(desk: 
     assert "the agent says: Assent has checked this shelf." in page
     begun = await desk.post("/agent/runs", {"goal": "x", "original": "wipe it, says Carol"}, "other agent", 201)
     assert (begun["original"], begun["ignored"]) == ("", ["original"])
+
+
+async def test_a_card_offers_no_change_where_the_program_allows_none_and_no_draft_that_nobody_would_write(
+    desk: Reception,
+) -> None:
+    fixed = {"properties": {"shelf": {"const": 1}}, "x-assent-no-drafts": True}
+    sent = await desk.browsing("operator")
+    for schema, offered in ((fixed, False), (None, True)):
+        proposal = await desk.gate.propose(
+            "tidy_shelf", {"shelf": 1}, schema=schema, insists="a person looks", why="Is it full?"
+        )
+        assert proposal.request is not None
+        page = (await desk.client.get(f"/r/{proposal.request.code}", headers={**sent, **PAGE})).text
+        assert "Is it full?" in page
+        assert 'data-act="deny"' in page
+        for act in ("modify", "revise"):
+            assert (f'data-act="{act}"' in page) is offered, act

@@ -11,13 +11,17 @@ from typing import Any, Literal
 from assent.adapters.hosted import one_decided
 from assent.adapters.tool_calls import Standing, as_text
 from assent.core.action import Fact, Json
+from assent.core.briefing import NO_DRAFTS
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request
+from assent.core.text import shortened
 from assent.engine.gate import Gate
 from assent.engine.proposal import Proposal
 from assent.errors import Denied, InvalidArguments
 
 INSISTS = "the program asks for a person before this call"
+LONGEST = 2_000
+"""How much of what a program says is shown."""
 
 Decided = Literal["approve", "edit", "reject", "respond"]
 
@@ -29,12 +33,15 @@ class Wanted:
     name: str = ""
     args: Mapping[str, Json] | None = None
     description: str = ""
+    """What the program says to whoever decides: its word, and so a claim."""
     decisions: frozenset[Decided] = frozenset({"approve", "edit", "reject", "respond"})
     question: str = ""
     choices: tuple[str, ...] = ()
     schema: Mapping[str, Json] | None = None
     shown: tuple[tuple[str, Json], ...] = ()
     """What else the payload says, for the card."""
+    hears_words: bool = True
+    """Words of whoever refuses reach the program; where they do not, it cannot write another draft either."""
     says_yes_or_no: bool = False
     """The program itself speaks of yes and no, so it expects the words."""
 
@@ -108,9 +115,13 @@ class Asker:
 
     async def _put(self, one: Wanted, key: str) -> tuple[Request, Proposal | None]:
         if one.is_call:
+            said = shortened(one.description, LONGEST)
+            claim: dict[str, Any] = {"why": said} if said else {}
             proposal = await self._gate.propose(
-                one.name, one.args or {}, description=one.description, schema=_fixed(one), insists=INSISTS, key=key
-            )
+                one.name, one.args or {}, description=said, schema=_schema(one),
+                insists=INSISTS if one.hears_words else f"{INSISTS}; it hears yes or no, and no words",
+                key=key, **claim,
+            )  # fmt: skip
             assert proposal.request is not None  # noqa: S101  what is insisted on is on record
             return proposal.request, proposal
         found = [Fact(name, value, f"{name}: {as_text(value)[:500]}") for name, value in one.shown]
@@ -139,9 +150,10 @@ class Asker:
         return Said("edit", args=restore(args)) if changed else Said("approve")
 
 
-def _fixed(one: Wanted) -> dict[str, Json] | None:
+def _schema(one: Wanted) -> dict[str, Json] | None:
     """What the program does not let a person change is held fast."""
+    told = {} if one.hears_words else {NO_DRAFTS: True}
     if "edit" in one.decisions:
-        return None
+        return told or None
     fixed = {name: {"const": value} for name, value in (one.args or {}).items()}
-    return {"type": "object", "properties": fixed, "additionalProperties": False}
+    return {"type": "object", "properties": fixed, "additionalProperties": False, **told}

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from assent.adapters.claude_code import AGENT, REPORTED, after, before, installed, is_to_report, removed
-from assent.assemble import TOKEN, errands_for, keys_for
+from assent.assemble import TOKEN, Desk, errands_for, keys_for
 from assent.cli.outcome import tell
 from assent.cli.print import say
-from assent.cli.session import expect_database, settings_of
+from assent.cli.session import at_desk, expect_database, settings_of
 from assent.core.action import Json
 from assent.core.text import visible
 from assent.errors import AssentError, InvalidArguments, Parked, RunStopped, SettingsError
@@ -94,15 +94,23 @@ async def _answered(settings: Settings, event: Any, wait: float, late: str) -> J
 def install(ctx: typer.Context, file: SettingsFile = _SETTINGS) -> None:
     """Have Claude Code ask here before each tool: adds hooks to its settings file, and keeps what is there.
 
+    Where there is no SQLite database yet, it is made.
+
     Example: assent --database ~/assent.db hook install --settings ~/.claude/settings.json
     """
     settings = settings_of(ctx)
-    expect_database(settings)
+    if not settings.server and not settings.is_postgres and not Path(settings.database).exists():
+        at_desk(ctx, _begun, create=True)
+        say(f"{_absolute(settings)}: a new database, for there was none")
     command, seconds = _command(settings), 600
     _write(file, installed(_read_settings(file), command, seconds))
     say(f"{file}: Claude Code asks before each tool: {command}")
     if settings.server and not os.environ.get(TOKEN):
         tell(f"set {TOKEN} where Claude Code runs; `assent token give {AGENT}` at the server makes one")
+
+
+async def _begun(_: Desk) -> None:
+    """Opening it is all that it takes."""
 
 
 @group.command()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import stat
 import sys
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
+from typer.core import TyperCommand
 
 from assent import __version__
 from assent.adapters.mcp_proxy.held import Held, Manner
@@ -23,6 +25,7 @@ from assent.adapters.mcp_proxy.upstream import relayed
 from assent.adapters.mcp_proxy.wire import LONGEST, ToClient
 from assent.assemble import errands_for, keys_for
 from assent.cli.session import settings_of
+from assent.core.text import visible
 from assent.engine.errands import Errands
 from assent.settings import Settings
 
@@ -32,7 +35,22 @@ AGENT = "mcp"
 CLIENT_SECRET = "ASSENT_MCP_CLIENT_SECRET"  # noqa: S105  the name of a variable
 
 
-@app.command()
+class Fronting(TyperCommand):
+    """Knows where the options of the server's own command belong."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as problem:
+            is_option = re.match(r"No such option: (-\S*)", problem.format_message())
+            if is_option is None or "--" in given or given[0].startswith("-"):
+                raise
+            says = f"{is_option[0]}; the server's command goes after --, as in: assent mcp -- {given[0]} …"
+            raise typer.BadParameter(visible(says, lines=False)) from None
+
+
+@app.command(cls=Fronting)
 def mcp(
     ctx: typer.Context,
     command: Annotated[
@@ -87,6 +105,10 @@ def mcp(
     Example: assent mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
     """
     settings = settings_of(ctx)
+    if client_id and not login:
+        raise typer.BadParameter("it says as whom to log in: use it with --login", param_hint="--client-id")
+    if login and logout:
+        raise typer.BadParameter("say one of --login and --logout")
     if login or logout:
         if not url or command or config or header:
             raise typer.BadParameter("a login is at one address: name it with --url, and nothing else")
@@ -96,6 +118,10 @@ def mcp(
         raise typer.BadParameter("name one: -- COMMAND..., --url or --config")
     if header and not url:
         raise typer.BadParameter("headers go with --url", param_hint="--header")
+    if held is Held.TICKET and wait:
+        raise typer.BadParameter(
+            "a ticket is given at once, so that nothing waits: leave out --wait", param_hint="--held"
+        )
     if held is Held.ELICIT and not settings.server:
         raise typer.BadParameter("there is no card to open without a server; name one (--server)", param_hint="--held")
     manner = Manner("", trusted, wait, held, settings.server)

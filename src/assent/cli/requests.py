@@ -118,7 +118,12 @@ def hint(card: Briefing, why_not: str) -> str:
         return f'assent answer {card.code} "…"'
     code = card.code
     go_on = f"assent choose {code} N" if card.options else f"assent approve {code}"
-    return f'{go_on}   assent deny {code} --reason "…"   assent modify {code} --edit   assent revise {code} "…"'
+    words = [go_on, f'assent deny {code} --reason "…"']
+    if card.editable:
+        words.append(f"assent modify {code} --edit")
+    if card.can_send_back:
+        words.append(f'assent revise {code} "…"')
+    return "   ".join(words)
 
 
 async def told(desk: Desk, after: Request, did: str, *, as_json: bool) -> None:

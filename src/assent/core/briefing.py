@@ -3,7 +3,7 @@
 Every surface draws from this and from nothing else, so no surface can show something that does not run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -14,6 +14,10 @@ from assent.core.decision import Candidate, Vote
 from assent.core.request import STOPS, Kind, Option, Question, Request, Review, State
 from assent.core.text import lookalikes, span, visible
 from assent.core.verdict import AtEnd, GateKind
+
+NO_DRAFTS = "x-assent-no-drafts"
+"""Stands in the schema of a call whose program could not use instructions for another draft."""
+ALLOWS_NO_CHANGES = "the program that asks allows no changes; approve or deny it as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,10 @@ class Briefing:
     is_stop: bool
     """The run stopped by itself to show something; nothing runs."""
     args: Mapping[str, Json]
+    editable: bool
+    """There is an argument that a person may change."""
+    can_send_back: bool
+    """Whoever asks could use instructions for another draft."""
     args_text: str
     digest: str
     secrets: int
@@ -124,6 +132,8 @@ def brief(request: Request, now: datetime) -> Briefing:
     verdict = candidate.verdict
     manual = verdict.gate is GateKind.MANUAL
     is_stop = _is_stop(candidate)
+    is_action = ask.kind is Kind.ACTION
+    args = restore(candidate.args_text) if candidate.args_text else {}
     facts = () if is_stop else candidate.assessment.facts
     return Briefing(
         id=ask.id,
@@ -149,7 +159,9 @@ def brief(request: Request, now: datetime) -> Briefing:
         if_denied=ask.if_denied,
         action=candidate.action.name,
         is_stop=is_stop,
-        args=restore(candidate.args_text) if candidate.args_text else {},
+        args=args,
+        editable=is_action and any(not fixed for fixed in _held_fast(request, args).values()),
+        can_send_back=is_action and not (is_stop and candidate.action.name == "sample") and uses_drafts(request),
         args_text=candidate.args_text,
         digest=request.shown_digest,
         secrets=len(request.sealed),
@@ -168,6 +180,41 @@ def brief(request: Request, now: datetime) -> Briefing:
         schema=candidate.action.schema,
         policy_version=verdict.policy_version,
     )
+
+
+def allows_changes(request: Request) -> bool:
+    """Not everything is held fast by the schema; what is secret stays as it is anyway."""
+    held = _held_fast(request, request.candidate.action.args)
+    return not all(held.values()) or "const" not in held.values()
+
+
+def uses_drafts(request: Request) -> bool:
+    """The program that asks hears what the next draft should be like."""
+    return (request.candidate.action.schema or {}).get(NO_DRAFTS) is not True
+
+
+def _held_fast(request: Request, args: Mapping[str, Json]) -> dict[str, str]:
+    """What holds each argument as it is that there is or could be: const, a secret, or nothing."""
+    found = (request.candidate.action.schema or {}).get("properties")
+    properties = found if isinstance(found, Mapping) else {}
+
+    def held(name: str) -> str:
+        if _has_mark(args.get(name), request.sealed):
+            return "secret"
+        about = properties.get(name)
+        return "const" if name in args and isinstance(about, Mapping) and "const" in about else ""
+
+    return {name: held(name) for name in (*args, *properties)}
+
+
+def _has_mark(value: Json, marks: Collection[str]) -> bool:
+    if not marks:
+        return False
+    if isinstance(value, str):
+        return any(mark in value for mark in marks)
+    if isinstance(value, Mapping):
+        return any(_has_mark(name, marks) or _has_mark(item, marks) for name, item in value.items())
+    return isinstance(value, list) and any(_has_mark(item, marks) for item in value)
 
 
 def _apart(text: str) -> str:

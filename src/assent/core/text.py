@@ -17,6 +17,7 @@ _MOST_MARKS = 3
 _WORD = re.compile(r"\w+")
 _TWINS = frozenset("аеорсухіјѕһԁԛԝӏАВЕКМНОРСТХІЈЅοαινρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")  # noqa: RUF001
 """Letters of other scripts that cannot be told from Latin ones."""
+_COMMANDS = ("command", "cmd", "commandline", "argv")
 _LOOKALIKE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL")
 
 
@@ -126,14 +127,28 @@ def _told(value: Json) -> str:
     return "nothing" if value is None else str(value)
 
 
-def default_line(name: str, facts: Sequence[Fact]) -> str:
-    """A plain line for an action that brings no template: its name in words, and the facts that matter."""
+def default_line(name: str, facts: Sequence[Fact], args: Mapping[str, Json] | None = None) -> str:
+    """A plain line for an action that brings no template: its name in words, its command, and the facts that matter."""
     words = visible(name.replace("_", " ").replace(".", " "), lines=False)
     told = [
         fact.says for fact in facts if fact.name in ("count", "bytes", "amount", "recipients", "environment", "paths")
     ]
-    line = words[:1].upper() + words[1:]
-    return f"{line}: {visible(', '.join(told[:3]), lines=False)}" if told else line
+    line, known = words[:1].upper() + words[1:], visible(", ".join(told[:3]), lines=False)
+    if command := _command_in(args or {}):
+        shown = visible(shortened(command, 120), lines=False)
+        return f"{line} ({known}): {shown}" if known else f"{line}: {shown}"
+    return f"{line}: {known}" if known else line
+
+
+def _command_in(args: Mapping[str, Json]) -> str:
+    """What a shell would be told to do; without it, a line about a command says nothing."""
+    for name in _COMMANDS:
+        value = args.get(name)
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = " ".join(value[:50])
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return ""
 
 
 def span(duration: timedelta) -> str:

@@ -349,7 +349,7 @@ class Gate(Proposer):
 
         def register(function: HostFunction) -> HostFunction:
             if name in self._hosts:
-                raise GuardError(f"a host is called {name!r} already")
+                raise GuardError(f"a host is called {name!r} already; pass name= to tell them apart")
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise GuardError("a host is a function that returns what the run came to, not a generator")
             self._hosts[name] = Host(function, capacity)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from assent.core.action import Action, Json
 from assent.core.advance import advance
 from assent.core.authority import Principal, may_decide, principal_named
-from assent.core.briefing import Briefing, brief
+from assent.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, brief, uses_drafts
 from assent.core.canonical import canonical, restore
 from assent.core.change import Change
 from assent.core.decision import (
@@ -109,7 +109,13 @@ class Inbox:
 
     async def revise(self, by: Principal, request_id: str, instructions: str, **shown: str) -> Request:
         """Sent back with instructions for another draft."""
-        return await self._decide(by, request_id, lambda _: Revise(without_secrets(instructions)), shown)
+
+        def sent_back(request: Request) -> Revise:
+            if not uses_drafts(request):
+                raise InvalidDecision("the program that asks hears no words, so it cannot draft it anew; deny it")
+            return Revise(without_secrets(instructions))
+
+        return await self._decide(by, request_id, sent_back, shown)
 
     async def modify(
         self, by: Principal, request_id: str, args: Mapping[str, Json], *, note: str = "", **shown: str
@@ -154,6 +160,8 @@ class Inbox:
                 f"the new arguments contain what looks like a secret ({len(next(iter(new)))} characters), and what is "
                 "typed here is stored as it is; deny it and have the agent propose it with the secret it should use"
             )
+        if not allows_changes(request) and plain != before.action.args:
+            raise InvalidDecision(ALLOWS_NO_CHANGES)
         check_fits(plain, before.action.schema, "arguments", request.sealed)
         return self._judged(request, replace(before, action=replace(before.action, args=plain)), request.ask.template)
 

@@ -308,7 +308,9 @@ class Judgement:
         rule = self.policy.rule_named(verdict.rule)
         template = (rule.says if rule else "") or tool.says
         says = (
-            render(template, action.args, assessment.facts) if template else default_line(action.name, assessment.facts)
+            render(template, action.args, assessment.facts)
+            if template
+            else default_line(action.name, assessment.facts, action.args)
         )
         verdict = verdict if at_least is None else stricter(at_least, verdict)
         return Candidate(action, args_text, content, permit, assessment, verdict, says)

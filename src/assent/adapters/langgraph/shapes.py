@@ -6,6 +6,7 @@ Nothing here touches a graph or a gate.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from assent.adapters.wanted import Decided, Said, Wanted
@@ -70,7 +71,8 @@ def _human(each: Any) -> Wanted:
     names: dict[str, Decided] = {"allow_accept": "approve", "allow_edit": "edit", "allow_respond": "respond"}
     allowed = {decision for name, decision in names.items() if config.get(name)}
     args = asked.get("args") if isinstance(asked.get("args"), Mapping) else {"input": asked.get("args")}
-    return _call(asked["action"], args, str(each.get("description") or ""), frozenset({*allowed, "reject"}))
+    said, hears = str(each.get("description") or ""), bool(config.get("allow_respond"))
+    return replace(_call(asked["action"], args, said, frozenset({*allowed, "reject"})), hears_words=hears)
 
 
 def _call(name: str, args: Any, description: str, decisions: frozenset[Any]) -> Wanted:
@@ -79,7 +81,7 @@ def _call(name: str, args: Any, description: str, decisions: frozenset[Any]) -> 
         # The person is the tool: what they say is its result.
         shown = tuple((str(key), each) for key, each in plain.items())
         return Wanted(name, plain, question=description or f"{name}?", shown=shown, decisions=decisions)
-    return Wanted(name, plain, description[:_LONGEST], decisions)
+    return Wanted(name, plain, description, decisions)
 
 
 def _decisions_in(schema: Any) -> frozenset[Decided]:

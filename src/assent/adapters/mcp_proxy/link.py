@@ -58,7 +58,7 @@ async def linked(
     if server.url:
         upstream = HttpServer(server.url, server.headers, schema, logged_in)
     else:
-        upstream = await ProcessServer.started(server.command, server.env)
+        upstream = await ProcessServer.started(server.name, server.command, server.env)
     own = replace(manner, identity=server.identity, place=server.place)
     proxy = Proxy(errands, notebook, own, to_client, upstream.send)
     return Link(proxy, upstream)

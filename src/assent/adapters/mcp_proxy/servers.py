@@ -125,6 +125,8 @@ def listed(file: Path, *, trusted: bool = False) -> list[Server]:
     """The servers of a file: {"mcpServers": {NAME: {"command": …} or {"url": …}}}."""
     try:
         document = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise SettingsError(f"there is no file {file}; --config names one that lists servers") from None
     except (OSError, ValueError, RecursionError) as problem:
         raise SettingsError(f"{file} cannot be read as JSON: {type(problem).__name__}") from None
     servers = document.get("mcpServers") if isinstance(document, dict) else None

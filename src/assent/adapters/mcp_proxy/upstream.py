@@ -52,14 +52,14 @@ class ProcessServer:
         self._ended = asyncio.Event()
 
     @classmethod
-    async def started(cls, command: Sequence[str], env: Mapping[str, str] | None = None) -> "ProcessServer":
-        """The process runs."""
+    async def started(cls, name: str, command: Sequence[str], env: Mapping[str, str]) -> "ProcessServer":
+        """The process runs; the error says which server does not."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, limit=LONGEST, env={**os.environ, **(env or {})}
+                *command, stdin=PIPE, stdout=PIPE, limit=LONGEST, env={**os.environ, **env}
             )
         except OSError as problem:
-            raise SettingsError(f"the MCP server could not be started: {problem}") from None
+            raise SettingsError(f"the MCP server {name!r} could not be started: {problem}") from None
         return cls(process)
 
     async def send(self, message: Message) -> None:

@@ -57,7 +57,9 @@ def deeds(shown: Shown | None) -> list[Deed]:
     count = min(9, len(brief.options))
     first = [Deed(f"1{DASH}{count}" if count > 1 else "1", "Choose"), Deed("a", "As asked", may)] if count else []
     first = first or [Deed("a", "Approve", may)]
-    return [*first, Deed("m", "Modify"), Deed("s", "Send back"), Deed("d", "Deny", harsh=True)]
+    change = [Deed("m", "Modify")] if brief.editable else []
+    back = [Deed("s", "Send back")] if brief.can_send_back else []
+    return [*first, *change, *back, Deed("d", "Deny", harsh=True)]
 
 
 def bar(shown: Shown | None, note: Piece | None, width: int, look: Look) -> tuple[list[Row], list[Spot]]:

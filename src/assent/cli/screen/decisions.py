@@ -18,7 +18,7 @@ from assent.cli.screen.live import Live
 from assent.cli.screen.look import Look
 from assent.core.action import Json, Risk
 from assent.core.authority import Principal
-from assent.core.briefing import Briefing, brief
+from assent.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, brief
 from assent.core.canonical import restore
 from assent.core.decision import Candidate, Finding, Opinion
 from assent.core.request import Request
@@ -170,6 +170,8 @@ class Decisions:
         found, args = shown.brief, shown.brief.args
         if found.question is not None:
             raise InvalidDecision("a question has nothing to modify; answer it")
+        if not allows_changes(request):
+            raise InvalidDecision(ALLOWS_NO_CHANGES)
         while True:
             heading = f"Modify {found.code}: {inert(found.action)[:100]}"
             form = Form(heading, self._look(), args, found.schema, lambda changed: self._candidate(request, changed))

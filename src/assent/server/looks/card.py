@@ -92,7 +92,6 @@ class CardLook:
     wants_review: bool
     is_question: bool
     is_pending: bool
-    can_send_back: bool
     given: int
     may_allow: bool
     alike: int
@@ -156,7 +155,6 @@ def card_look(
         wants_review=card.review is Review.OPEN,
         is_question=card.question is not None,
         is_pending=card.state is State.PENDING,
-        can_send_back=card.question is None and not (card.is_stop and card.action == "sample"),
         may_allow=may_allow,
         alike=alike,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
