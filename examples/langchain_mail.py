@@ -8,6 +8,7 @@ The model follows a script, so that it needs no key. Threads are kept in threads
 """
 
 import sqlite3
+import uuid
 from typing import Any
 
 from langchain.agents import create_agent
@@ -64,6 +65,7 @@ agent = attach(
 
 if __name__ == "__main__":
     task = {"messages": [("user", "Tell our customers in Norway about the sale")]}
-    result = agent.invoke(task, {"configurable": {"thread_id": "sale"}})
+    # A thread of its own: what was said in another one would be gone on with.
+    result = agent.invoke(task, {"configurable": {"thread_id": str(uuid.uuid4())}})
     for pause in result.get("__interrupt__", ()):
         print("parked:", pause.value["assent"]["says"])

@@ -8,6 +8,7 @@ The model follows a script, so that it needs no key. Threads are kept in threads
 """
 
 import sqlite3
+import uuid
 from typing import Any
 
 from langchain_core.messages import AIMessage
@@ -59,6 +60,7 @@ graph = attach(gate, builder.compile(checkpointer=threads, name="langgraph-mail"
 
 if __name__ == "__main__":
     task = {"messages": [("user", "Tell our customers in Norway about the sale")]}
-    result = graph.invoke(task, {"configurable": {"thread_id": "sale"}})
+    # A thread of its own: what was said in another one would be gone on with.
+    result = graph.invoke(task, {"configurable": {"thread_id": str(uuid.uuid4())}})
     for pause in result.get("__interrupt__", ()):
         print("parked:", pause.value["assent"]["says"])

@@ -61,3 +61,12 @@ async def test_three_lines_bring_an_agent_under_assent(page: str, tmp_path: Path
     await place.store.close()
     held = [each for each in requests if each.candidate.verdict.gate.holds]
     assert [(each.candidate.action.name, each.state) for each in held] == [("send_mail", State.DONE)]
+
+
+@pytest.mark.parametrize("page", ["langgraph", "langchain"])
+def test_whoever_imports_the_program_begins_nothing(page: str, tmp_path: Path, assent_home: Path) -> None:
+    """A worker imports it to go on with what is parked."""
+    found = BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text())
+    code, diff = (next(text for language, text in found if language == wanted) for wanted in ("python", "diff"))
+    (tmp_path / "after.py").write_text(applied(code, diff).replace("wait=True", "wait=False"))
+    assert run("import after", tmp_path, assent_home) == ""

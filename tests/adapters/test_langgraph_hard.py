@@ -166,37 +166,6 @@ async def test_a_replayed_node_repeats_nothing_that_was_guarded(house: House) ->
     assert (await made.aget_state(CONFIG)).values["did"] == ["a", "a", "quite"]
 
 
-async def test_code_that_changed_under_a_parked_thread_is_said_and_does_not_go_on(house: House) -> None:
-    did: list[str] = []
-
-    def older() -> Any:
-        def ask(_: Texts) -> dict[str, Any]:
-            return {"did": [str(interrupt("old?"))]}
-
-        return ask
-
-    def newer() -> Any:
-        def ask(_: Texts) -> dict[str, Any]:
-            did.append("ran the new code")
-            return {"did": [str(interrupt("new?"))]}
-
-        return ask
-
-    before = graph(older())
-    gate = assent.open(house.database, agent="tester")
-    await attach(gate, before).ainvoke({"did": []}, CONFIG)
-    await gate.close()
-    after = graph(newer())
-    after.checkpointer = before.checkpointer
-    later = await house.gate()
-    attach(later, after)
-    await house.answer((await house.waiting())[0], "x")
-    async with later.worker(), asyncio.timeout(30):
-        run = await house.ended(RunState.FAILED)
-    assert "has changed since" in run.error
-    assert did == []
-
-
 async def test_the_agent_inboxs_shape_is_a_card_and_gets_its_own_answers(house: House) -> None:
     def human(action: str, path: str) -> dict[str, Any]:
         config = {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True}

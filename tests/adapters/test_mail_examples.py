@@ -32,9 +32,12 @@ async def test_a_mailer_parks_and_a_worker_that_knows_its_name_goes_on(
             sys.executable, *words, cwd=tmp_path, env=environment, stdout=-1, stderr=asyncio.subprocess.STDOUT
         )
 
-    program = await begun(str(EXAMPLES / f"{name}.py"))
-    told, _ = await program.communicate()
-    assert told.decode().startswith("parked: "), told.decode()
+    async def parks() -> None:
+        program = await begun(str(EXAMPLES / f"{name}.py"))
+        told, _ = await program.communicate()
+        assert told.decode().startswith("parked: "), told.decode()
+
+    await parks()
     place = await desk(load({"database": str(tmp_path / "assent.db")}))
     person = AtDesk(str(tmp_path / "assent.db"), place)
     (request,) = await person.waiting()
@@ -49,6 +52,7 @@ async def test_a_mailer_parks_and_a_worker_that_knows_its_name_goes_on(
         worker.terminate()
         told, _ = await worker.communicate()
     (run,) = await place.store.runs("default", RunFilter(), limit=1)
+    await parks()  # it begins anew
     await place.store.close()
     assert "Done." in str(run.outcome)
     assert told.decode().count("mailed ann@example.com about Sale") == 1

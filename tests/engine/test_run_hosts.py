@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,9 +12,9 @@ import pytest
 import assent
 from assent.core.decision import Finding
 from assent.core.request import State
-from assent.core.run import RunState
-from assent.engine.hosting import resumed
-from assent.errors import GuardError, RunStopped
+from assent.core.run import Run, RunState
+from assent.engine.hosting import Host, Unfit, resumed
+from assent.errors import Conflict, GuardError, RunStopped
 from assent.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import World, the_run, until
@@ -288,3 +290,25 @@ async def test_many_plain_hosts_at_once_do_not_wait_for_each_others_threads(hous
 
     made = await asyncio.gather(*(house.gate.begin("loop", number, goal="Tidy up") for number in range(40)))
     assert made == [[f"{number} 0", f"{number} 1"] for number in range(40)]
+
+
+async def test_a_host_that_does_not_fit_leaves_the_run_and_one_that_was_asked_too_early_does_too(house: House) -> None:
+    def unfit(run: Run, state: Any) -> None:
+        raise GuardError(f"{run.code} has {state}")
+
+    called: list[Any] = []
+    house.gate.host("loop")(lambda state, _: called.append(state))
+    with suppress(asyncio.CancelledError):
+        async with house.gate.run("Tidy up", host="loop") as run:
+            run.snapshot("old")
+            raise asyncio.CancelledError
+    parked = await the_run(house)
+    office, function = house.gate._office, house.gate._hosts["loop"].function
+    with pytest.raises(Unfit, match=f"{run.code} has old"):
+        await resumed(office, Host(function, fits=unfit), parked)
+    assert await the_run(house) == parked
+    # Somebody else had it since it was found: whether it fits was asked of a state that may be gone.
+    with pytest.raises(Conflict, match="another process"):
+        await resumed(office, Host(function, fits=lambda *_: None), replace(parked, fence=parked.fence - 1))
+    assert await the_run(house) == parked
+    assert called == []

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from assent.core.request import State
 from assent.core.run import RunState
 from assent.core.switch import Setting
 from assent.engine.oversight import Oversight
-from assent.errors import SettingsError
+from assent.errors import GuardError, SettingsError
 from assent.ports import Filter, RunFilter
 from tests.remote.place import Place
 
@@ -472,3 +473,24 @@ async def test_whoever_insists_is_held_whatever_the_policy_of_the_server_says(pl
     await gate.propose("delete_files", {"paths": ["/b"]}, insists="it is described otherwise than before")
     [request] = await place.waiting()
     assert request.ask.claims["why"] == "it is described otherwise than before"
+
+
+async def test_a_run_that_does_not_fit_is_put_down_as_it_was(place: Place, gate: assent.Gate):
+    with suppress(asyncio.CancelledError):
+        async with gate.run("Tidy up", key="k") as run:
+            run.snapshot({"version": "1"})
+            raise asyncio.CancelledError
+    asked = []
+
+    def unfit(found: Any, state: Any) -> None:
+        asked.append((found.id, state))
+        raise GuardError("other code")
+
+    with pytest.raises(GuardError, match="other code"):
+        async with gate.run("Tidy up", key="k", fits=unfit):
+            pytest.fail("it was entered")
+    [record] = await place.desk.store.runs("default", RunFilter())
+    assert (record.id, record.state) == (run.id, RunState.PARKED)
+    async with gate.run("Tidy up", key="k", fits=lambda found, state: asked.append((found.id, state))) as again:
+        assert again.id == run.id
+    assert asked == [(run.id, {"version": "1"})] * 2

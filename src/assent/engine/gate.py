@@ -27,7 +27,7 @@ from assent.engine.execution import LEASE, Execution
 from assent.engine.freshness import still_true
 from assent.engine.guard import CONTEXT, Guarded, guarded
 from assent.engine.holding import CURRENT
-from assent.engine.hosting import Host, HostFunction, begin, begin_inside, called, held, new_run
+from assent.engine.hosting import Fits, Host, HostFunction, begin, begin_inside, called, held, new_run
 from assent.engine.judgement import Context, Judgement
 from assent.engine.notary import Notary
 from assent.engine.office import Held, HeldUp, Office
@@ -288,6 +288,7 @@ class Gate(Proposer):
         key: str = "",
         host: str = "",
         patience: float | None = _MISSING,
+        fits: Fits | None = None,
     ) -> AsyncIterator[ActiveRun]:
         """A run: every guarded call inside belongs to it. `async with gate.run("Tidy up", scope={"files": 50}) as run:`
 
@@ -295,6 +296,7 @@ class Gate(Proposer):
         results back. With a `host` (see `gate.host`) it parks at once where it has to wait, and is resumed by a worker;
         without one its process waits, for `patience` seconds where that is given. A run inside another that can be
         taken up again is known by that one and its own key, or goal and place: once finished it is not taken twice.
+        `fits(run, state)` is asked about the last run with this key, and raises where that is not to be gone on with.
         """
         if host and host not in self._hosts:
             raise GuardError(f"no host is called {host!r} here; register one with @gate.host({host!r})")
@@ -313,7 +315,9 @@ class Gate(Proposer):
         wait = patience if patience is not _MISSING else 0 if host else None
         # Nothing of it is there yet that could be parked, so even a run with a host waits here while it is paused.
         await self._judgement.until_go(made.agent, None if patience is _MISSING else patience)
-        record = await (begin(self._office, made) if outer is None else begin_inside(self._office, outer, made))
+        record = await (
+            begin(self._office, made, fits) if outer is None else begin_inside(self._office, outer, made, fits)
+        )
         async with held(self._office, record, wait) as active:
             if outer is not None:
                 outer.entered_inside(key, active)
@@ -341,10 +345,14 @@ class Gate(Proposer):
             run.outcome = made = await called(self._hosts[host].function, restore(canonical(state)), None)
         return made
 
-    def host(self, name: str, *, capacity: int = 10) -> Callable[[HostFunction], HostFunction]:
+    def host(
+        self, name: str, *, capacity: int = 10, fits: Fits | None = None
+    ) -> Callable[[HostFunction], HostFunction]:
         """Registers `resume(state, resumption)`, which goes on with parked runs that name this host.
 
         `capacity` is how many of them one worker takes on at once. A plain function runs in a thread.
+        `fits(run, state)` is asked before one is taken up: where this code cannot go on with it, it raises
+        `GuardError`, and the run stays parked for a worker that can.
         """
 
         def register(function: HostFunction) -> HostFunction:
@@ -352,7 +360,7 @@ class Gate(Proposer):
                 raise GuardError(f"a host is called {name!r} already; pass name= to tell them apart")
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise GuardError("a host is a function that returns what the run came to, not a generator")
-            self._hosts[name] = Host(function, capacity)
+            self._hosts[name] = Host(function, capacity, fits)
             return function
 
         return register

@@ -25,7 +25,7 @@ from assent.engine.runs import ActiveRun
 from assent.engine.sealing import redacted
 from assent.engine.threads import in_thread
 from assent.engine.tool import resolved
-from assent.errors import ActionFailed, Denied, GuardError, Interrupt, Parked, RunStopped, StaleRequest
+from assent.errors import ActionFailed, Conflict, Denied, GuardError, Interrupt, Parked, RunStopped, StaleRequest
 from assent.ports import View
 
 
@@ -73,6 +73,12 @@ def _decided_words(request: Request) -> str:
 
 
 HostFunction = Callable[[Json, Resumption | None], Awaitable[Json] | Json]
+Fits = Callable[[Run, Json], None]
+"""Asked with a run and its state before it is taken up; raises where this code cannot go on with it."""
+
+
+class Unfit(Exception):
+    """The code here cannot go on with the run; that of another worker may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ class Host:
 
     function: HostFunction
     capacity: int = 10
+    fits: Fits | None = None
 
 
 PAUSED_SECONDS = 0.5
@@ -121,9 +128,15 @@ async def held(
 
 
 async def resumed(office: Office, host: Host, run: Run) -> str:
-    """How the run stands, in a word, after it was taken up here and went on to its end or the next time it waits."""
+    """How the run stands, in a word, after it was taken up here and went on to its end or the next time it waits.
+
+    Raises `Unfit` where the host's code cannot go on with it; the run is as it was.
+    """
     found = [await office.store.request(office.workspace, request_id) for request_id in run.waits]
-    record = await taken_up(office, run)
+    try:
+        record = await taken_up(office, run, fits=host.fits)
+    except GuardError as problem:
+        raise Unfit(str(problem)) from problem
     text = await office.store.snapshot(office.workspace, run.id)
     since = run.parked_at or run.changed_at or run.created_at
     told = Resumption(
@@ -174,12 +187,19 @@ def _lapse(view: View) -> Change | None:
     return None if run is None or Lapse not in RUN_LEGAL[run.state] else advance_run(run, Lapse(), view.now)
 
 
-async def taken_up(office: Office, run: Run, *, inside: bool = False) -> Run:
+async def taken_up(office: Office, run: Run, *, inside: bool = False, fits: Fits | None = None) -> Run:
     """The run, held by this process from now on. `inside` another that it holds, whoever had it has it no more."""
+    await _fitting(office, run, fits)
 
     def step(view: View) -> Change | None:
         if view.run is None:
             raise GuardError(f"run {run.code} is not on record; begin it again")
+        if fits is not None and view.run.fence != run.fence:
+            # What was asked about may be another state by now.
+            raise Conflict(
+                f"run {run.code} was taken up by another process", request_id=run.id, code=run.code,
+                state=str(view.run.state),
+            )  # fmt: skip
         return advance_run(view.run, Enter(office.worker, office.lease, inside), view.now)
 
     change = await office.store.transact(office.workspace, None, step, run=run.id)
@@ -188,14 +208,26 @@ async def taken_up(office: Office, run: Run, *, inside: bool = False) -> Run:
     return change.run
 
 
-async def begin(office: Office, made: Run) -> Run:
-    """A new run on record, or the open one with the same key, held by this process."""
+async def _fitting(office: Office, run: Run, fits: Fits | None) -> None:
+    """Whoever is asked has not objected."""
+    if fits is not None:
+        text = await office.store.snapshot(office.workspace, run.id)
+        fits(run, restore(text) if text else None)
+
+
+async def begin(office: Office, made: Run, fits: Fits | None = None) -> Run:
+    """A new run on record, or the open one with the same key, held by this process.
+
+    `fits` is asked about the last run with that key, whether it is open or over.
+    """
     while True:
         known = await office.store.run_by_key(office.workspace, made.agent, made.key) if made.key else None
         if known is not None and known.state.is_open:
             if known.state in (RunState.PAUSED, RunState.STOPPING):
                 raise RunStopped(known.code, known.by, known.reason)
-            return await taken_up(office, known)
+            return await taken_up(office, known, fits=fits)
+        if known is not None:
+            await _fitting(office, known, fits)
         try:
             change = await office.store.transact(
                 office.workspace, None, lambda view: begun(made, office.worker, office.lease, view.now)
@@ -209,7 +241,7 @@ async def begin(office: Office, made: Run) -> Run:
         return change.run
 
 
-async def begin_inside(office: Office, outer: HeldRun, made: Run) -> Run:
+async def begin_inside(office: Office, outer: HeldRun, made: Run, fits: Fits | None = None) -> Run:
     """A new run inside another, or what became of it before: one that finished is given back as it is.
 
     Whoever holds the outer one holds those inside, except where they have hosts of their own.
@@ -217,7 +249,7 @@ async def begin_inside(office: Office, outer: HeldRun, made: Run) -> Run:
     while True:
         known = await office.store.run_by_key(office.workspace, made.agent, made.key)
         if known is None:
-            return await begin(office, made)
+            return await begin(office, made, fits)
         match known.state:
             case RunState.FINISHED:
                 return known
@@ -232,7 +264,7 @@ async def begin_inside(office: Office, outer: HeldRun, made: Run) -> Run:
                 await asyncio.sleep(PAUSED_SECONDS)
                 await outer.until_going(for_sure=True)
             case _:
-                return await taken_up(office, known, inside=not known.host)
+                return await taken_up(office, known, inside=not known.host, fits=fits)
 
 
 def new_run(

@@ -11,7 +11,7 @@ from assent.core.request import Request, State
 from assent.core.run import Run
 from assent.engine.deadlines import sweep
 from assent.engine.execution import Execution
-from assent.engine.hosting import Host, lapsed, resumed
+from assent.engine.hosting import Host, Unfit, lapsed, resumed
 from assent.engine.judgement import Judgement
 from assent.engine.office import Held, HeldUp, Office
 from assent.engine.tool import Tool
@@ -117,19 +117,32 @@ class Worker:
 
     async def _resume_some(self, wake: asyncio.Event) -> None:
         """Every parked run that can go on here has a job, as far as its host has room."""
-        open_hosts = [name for name, host in self._hosts.items() if self._hosting[name] < host.capacity]
-        for run in await self._store.resumable(self._workspace, open_hosts, limit=2 * self._capacity):
+        for run in await self._resumable():
             host = self._hosts[run.host]
-            if self._judgement.held_up(run.agent) is not None:
-                self._leave(run.id, run.version, SWEEP_SECONDS)
-                continue
-            if run.id in self._busy or self._hosting[run.host] >= host.capacity or self._is_left(run.id, run.version):
+            if self._hosting[run.host] >= host.capacity:
                 continue
             self._busy.add(run.id)
             self._hosting[run.host] += 1
             job = asyncio.create_task(self._resumption(run, host, wake))
             self._jobs.add(job)
             job.add_done_callback(self._jobs.discard)
+
+    async def _resumable(self) -> list[Run]:
+        """The oldest parked runs that may go on here. Those that may not do not hide the ones behind them."""
+        limit = 2 * self._capacity
+        while True:
+            open_hosts = [name for name, host in self._hosts.items() if self._hosting[name] < host.capacity]
+            found = await self._store.resumable(self._workspace, open_hosts, limit=limit)
+            free = [run for run in found if self._can_resume(run)]
+            if len(free) >= self._capacity or len(found) < limit:
+                return free
+            limit *= 4
+
+    def _can_resume(self, run: Run) -> bool:
+        if self._judgement.held_up(run.agent) is not None:
+            self._leave(run.id, run.version, SWEEP_SECONDS)
+            return False
+        return run.id not in self._busy and not self._is_left(run.id, run.version)
 
     async def _resumption(self, run: Run, host: Host, wake: asyncio.Event) -> None:
         try:
@@ -138,10 +151,14 @@ class Worker:
         except Conflict:
             self._leave(run.id, run.version, SWEEP_SECONDS)
             log.info("run %s was taken up by another worker", run.code)
+        except Unfit as problem:
+            self._leave(run.id, run.version, SWEEP_SECONDS)
+            log.warning("run %s is left as it is: %s", run.code, problem)
         except StoreError as problem:
             self._leave(run.id, run.version, TROUBLE_SECONDS)
             log.warning("run %s could not be resumed: %s", run.code, problem)
         except Exception as problem:
+            self._leave(run.id, run.version, SWEEP_SECONDS)
             log.warning("run %s failed", run.code, exc_info=problem)
         finally:
             self._busy.discard(run.id)

@@ -9,10 +9,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
+from assent.core.run import Run
 from assent.engine.execution import LEASE
 from assent.engine.gate import Gate
 from assent.engine.holding import CURRENT
-from assent.engine.hosting import held
+from assent.engine.hosting import Fits, held
 from assent.engine.judgement import Context
 from assent.engine.portal import Portal
 from assent.engine.runs import ActiveRun
@@ -107,6 +108,7 @@ class FarGate(Gate):
         key: str = "",
         host: str = "",
         patience: float | None = _MISSING,
+        fits: Fits | None = None,
     ) -> AsyncIterator[ActiveRun]:
         """A run, as with a local gate. A `scope` counts only where the policy lists this agent."""
         self._is_me(agent)
@@ -124,7 +126,10 @@ class FarGate(Gate):
         }  # fmt: skip
         wait = None if patience is _MISSING else patience
         told = await self._begun(said, wait)
-        async with held(self._office, run_in(told, told["fence"]), wait, FarRun) as active:
+        record = run_in(told, told["fence"])
+        if fits is not None and record.fence > 1 and record.state.is_open:
+            await self._fitting(record, fits)
+        async with held(self._office, record, wait, FarRun) as active:
             if outer is not None:
                 outer.entered_inside(key, active)
             yield active
@@ -141,7 +146,16 @@ class FarGate(Gate):
                 if paused.code or (until is not None and loop.time() >= until):
                     raise
 
-    def host(self, name: str, *, capacity: int = 10) -> Any:
+    async def _fitting(self, run: Run, fits: Fits) -> None:
+        """Whoever is asked has not objected; else the run is put down again. The server gives its state to holders."""
+        told = await self._line.get(f"/runs/{run.id}/resumption")
+        try:
+            fits(run, told["state"])
+        except GuardError:
+            await self._line.post(f"/runs/{run.id}/park", {"fence": run.fence, "waits": [], "keeps": True})
+            raise
+
+    def host(self, name: str, *, capacity: int = 10, fits: Fits | None = None) -> Any:
         """Not here: parked runs are gone on with by entering them again with their key."""
         raise GuardError("hosts need a local gate; behind a server, enter a parked run again with its key")
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,9 @@ from assent.adapters.wanted import Asker
 from assent.core.action import Declaration, Json
 from assent.core.canonical import canonical, restore
 from assent.core.request import Request
+from assent.core.run import Run
 from assent.engine.gate import Gate
-from assent.engine.hosting import Resumption
+from assent.engine.hosting import Fits, Resumption
 from assent.engine.runs import ActiveRun, current_run
 from assent.engine.threads import in_thread
 from assent.errors import GuardError, InvalidArguments, NotFound, Parked
@@ -40,7 +41,7 @@ def attach(
     It is invoked as before. Where it waits for a person its thread is parked, and a worker of the gate that has the
     same graph attached goes on with it; with `wait` the call stays until it has ended. `effects` declares what tools
     do, by name; with `tools=False` only what the graph itself asks is shown. `version` says which code this is, where
-    parked threads may go on with changed code; else the source of its nodes does.
+    parked threads may go on with changed code; else the source of what it is made of does.
     """
     if not graph.checkpointer or graph.checkpointer is True:
         raise GuardError("a graph that can wait needs a checkpointer: compile it with one")
@@ -60,7 +61,7 @@ class AttachedGraph:
         self._name, self._asker = name, Asker(gate)
         self._blocks: bool | None = None
         if self._host:
-            gate.host(self._host, capacity=capacity)(self._go_on)
+            gate.host(self._host, capacity=capacity, fits=self._is_its_code)(self._go_on)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.graph, name)
@@ -70,9 +71,9 @@ class AttachedGraph:
     ) -> Any:
         """As the graph's own. Where it waits, what it had to say so far, with `__interrupt__`."""
         made: list[Any] = []
-        await self._fits(input, config)
+        fits = await self._fits(input, config)
         try:
-            async with self._running(input, config, goal, original, scope, more) as run:
+            async with self._running(input, config, goal, original, scope, more, fits) as run:
                 await self._gone(run, input, config, more, made.append)
         except Parked:
             if not made or self._wait:
@@ -88,12 +89,11 @@ class AttachedGraph:
     ) -> AsyncIterator[Any]:
         """As the graph's own; with `wait` it goes on streaming once a person has decided."""
         chunks: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
-
-        await self._fits(input, config)
+        fits = await self._fits(input, config)
 
         async def work() -> None:
             try:
-                async with self._running(input, config, goal, original, scope, more) as run:
+                async with self._running(input, config, goal, original, scope, more, fits) as run:
                     await self._gone(run, input, config, more, lambda chunk: chunks.put_nowait((chunk,)), stream=True)
             except Parked:
                 if self._wait:
@@ -124,21 +124,21 @@ class AttachedGraph:
 
     # A thread as a run
 
-    def _running(self, input: Any, config: Any, goal: str, original: str, scope: Any, more: Mapping[str, Any]) -> Any:
+    def _running(
+        self, input: Any, config: Any, goal: str, original: str, scope: Any, more: Mapping[str, Any], fits: Fits
+    ) -> Any:
         kept = _kept_config(config)
         breakpoints = {name: _names(more[name]) for name in ("interrupt_before", "interrupt_after") if more.get(name)}
         state = {"config": kept, "version": self.version, **breakpoints}
         thread = str(kept["configurable"]["thread_id"])
-        return _Running(self._gate, self._host, state, goal or _goal(input) or self._name, original, scope, thread)
+        entered = self._gate.run(
+            goal or _goal(input) or self._name, original=original, scope=scope, key=thread, host=self._host, fits=fits
+        )
+        return _Running(entered, state)
 
     async def _go_on(self, state: Any, told: Resumption | None) -> Json:
         """A worker goes on with a parked thread."""
         assert told is not None  # noqa: S101  threads are begun by invoking the graph
-        if state["version"] != self.version:
-            raise GuardError(
-                f"the graph {self._name} has changed since run {told.run.code} was parked, and would go on at another "
-                "place; bring the old code back, or, if both go on alike, attach them with the same version="
-            )
         run = current_run()
         run.steps_within(place)
         made: list[Any] = []
@@ -256,21 +256,47 @@ class AttachedGraph:
         kept = (state.config.get("configurable") or {}).get("checkpoint_id", "")
         await run.checkpoint(f"before {at}", _as_json(state.values), key=f"breakpoint {kept} {at}")
 
-    async def _fits(self, input: Any, config: Any) -> None:
-        """What the graph is called with can be meant for the place where the thread stands."""
+    def _is_its_code(self, run: Run, kept: Json) -> None:
+        """The graph is the one that the run's thread went through; else that is said, and nothing has changed."""
+        version = kept.get("version", self.version) if isinstance(kept, Mapping) else self.version
+        if version == self.version:
+            return
+        instead = "call it with a new input, which begins anew"
+        if run.state.is_open:
+            instead = f"cancel the run (`assent run cancel {run.code}`)"
+        raise GuardError(
+            f"the graph {self._name} has changed since run {run.code} went through it, and would go on at another "
+            f"place; nothing was done. Bring the old code back, or {instead}; if both go on alike, attach the new one "
+            f'with version="{version}"'
+        )
+
+    async def _fits(self, input: Any, config: Any) -> Fits:
+        """What the graph is called with can be meant for the place where the thread stands.
+
+        What depends on the thread's last run is asked before that is taken up.
+        """
         _kept_config(config)
         waiting = {each.id for each in (await self._state(_newest(config))).interrupts}
-        if waiting and config["configurable"].get("checkpoint_id"):
-            raise GuardError("the thread waits for a person; let them decide, or cancel its run, before you go back")
         resume = input.resume if isinstance(input, Command) else None
-        if waiting and input is not None and resume is None:
-            raise GuardError("the thread waits for a person; let them decide, or cancel its run first")
+        is_back = bool(config["configurable"].get("checkpoint_id"))
+
+        def fits(run: Run, kept: Json) -> None:
+            waits = f"the thread waits for a person; let them decide, or `assent run cancel {run.code}`"
+            if waiting and run.state.is_open and is_back:
+                raise GuardError(f"{waits}, before you go back")
+            if waiting and run.state.is_open and input is not None and resume is None:
+                raise GuardError(f"{waits}, first")
+            # Other input begins at the graph's start; and whoever has mended a node that failed may take it again.
+            if (input is None or isinstance(input, Command)) and (waiting or run.state.is_open):
+                self._is_its_code(run, kept)
+
         keyed = isinstance(resume, Mapping) and bool(resume) and set(resume) <= waiting
         if resume is not None and not keyed and len(waiting) > 1:
             raise GuardError(
                 f"{len(waiting)} interrupts wait, and an answer without an id could go to any of them; "
                 "use Command(resume={interrupt.id: answer})"
             )
+        return fits
 
     async def _taken_over(self, state: StateSnapshot, command: Any) -> Any:
         """What of the program's own answers counts: of what the graph asked, where no person has decided yet.
@@ -297,9 +323,8 @@ class AttachedGraph:
 class _Running:
     """The run of a thread, entered."""
 
-    def __init__(self, gate: Gate, host: str, state: Json, goal: str, original: str, scope: Any, thread: str) -> None:
-        self._state = state
-        self._entered = gate.run(goal, original=original, scope=scope, key=thread, host=host)
+    def __init__(self, entered: AbstractAsyncContextManager[ActiveRun], state: Json) -> None:
+        self._entered, self._state = entered, state
 
     async def __aenter__(self) -> ActiveRun:
         run = await self._entered.__aenter__()
