@@ -157,7 +157,10 @@ class FarGate(Gate):
 
     def host(self, name: str, *, capacity: int = 10, fits: Fits | None = None) -> Any:
         """Not here: parked runs are gone on with by entering them again with their key."""
-        raise GuardError("hosts need a local gate; behind a server, enter a parked run again with its key")
+        raise GuardError(
+            "hosts need a local gate; behind a server, enter a parked run again with its key, or, with an adapter, "
+            "attach the agent with wait=True"
+        )
 
     def worker(self, *, capacity: int = 10) -> Worker:
         """Not here: the server looks after time."""
