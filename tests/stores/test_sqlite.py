@@ -20,6 +20,7 @@ from assent.core.request import State
 from assent.errors import StoreBusy, StoreError, StoreFull
 from assent.ports import Store
 from assent.stores.sqlite import SqliteStore, connect
+from assent.stores.sqlite.watch import Watcher
 from assent.testing.store_contract import StoreContract
 from assent.testing.store_contract_use import Heard
 from assent.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, moved, pending
@@ -380,3 +381,23 @@ async def test_a_row_changed_by_another_process_is_read_anew(store: SqliteStore,
     assert change.request is not None
     assert (change.request.worker, change.request.fence, change.request.version) == ("other 2", 2, 8)
     assert await store.sequence(WORKSPACE) == 8
+
+
+async def test_a_store_that_is_closed_before_its_watcher_looks_ends_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore(tmp_path / "assent.db")
+    await store.open()
+    writer = store._writer
+    assert writer is not None
+
+    def late(path: Path, busy_seconds: float) -> apsw.Connection:
+        writer.stop()
+        writer.thread.join()
+        return connect.open_reader(path, busy_seconds)
+
+    monkeypatch.setattr("assent.stores.sqlite.watch.open_reader", late)
+    watcher = Watcher(tmp_path / "assent.db", 1, lambda _: None, writer)
+    await asyncio.to_thread(watcher.thread.join)
+    watcher.stop()
+    assert not caplog.records

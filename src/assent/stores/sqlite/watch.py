@@ -55,6 +55,8 @@ class Watcher:
             if self._writer.failure is None:
                 self._watch()
         except (AssentError, apsw.Error, OSError):
+            if self._writer.is_ending:
+                return  # the store was closed before anybody could watch it
             log.exception("changes made by other processes will not be noticed")
         finally:
             os.close(self._stopped)

@@ -94,6 +94,11 @@ class Writer:
             self._refuse_all(self.failure)
         return ticket
 
+    @property
+    def is_ending(self) -> bool:
+        """Somebody has closed the store."""
+        return self._stopping
+
     def stop(self) -> None:
         """The thread ends after what is queued was committed."""
         self._stopping = True
