@@ -8,6 +8,7 @@ import os
 import select
 import struct
 from contextlib import suppress
+from errno import EBADF
 from pathlib import Path
 
 from assent.stores.sqlite.connect import create_private
@@ -25,6 +26,7 @@ SWEEP_SECONDS = 2.0
 POLL_SECONDS = 0.1
 """How often it looks where the system cannot wake it."""
 
+_CLOSED = -1
 _LOCK = "hhqqixxxx"  # struct flock: type, whence, start, length, process
 
 
@@ -38,12 +40,14 @@ class WakeFile:
 
     def attend(self) -> None:
         """From now on others ring for us. What was committed before this can already be read."""
+        if self._file == _CLOSED:
+            raise OSError(EBADF, "the store is closed")
         if INotify is not None:
             fcntl(self._file, F_OFD_SETLK, struct.pack(_LOCK, F_RDLCK, os.SEEK_SET, 0, 1, 0))
 
     def ring(self) -> None:
         """Whoever watches through another opening of the file is woken."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             if self._is_attended():
                 os.pwrite(self._file, b"\1", 0)
 
@@ -54,7 +58,9 @@ class WakeFile:
         return bool(struct.unpack(_LOCK, answer)[0] != F_UNLCK)
 
     def close(self) -> None:
-        os.close(self._file)
+        # Its number may be that of another file soon.
+        file, self._file = self._file, _CLOSED
+        os.close(file)
 
 
 class Alarm:
