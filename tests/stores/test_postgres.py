@@ -274,8 +274,8 @@ async def test_the_listener_finds_its_way_back_and_says_that_it_may_have_missed_
 ) -> None:
     heard: list[Any] = []
     told = Heard()
+    store.watch(told)  # first, so that it hears of the beginning
     store.watch(heard.append)
-    store.watch(told)
     await told.until(lambda h: h.calls > 0)
     for turn in range(3):
         before = heard.count(None)
