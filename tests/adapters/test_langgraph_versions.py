@@ -1,14 +1,15 @@
 """Code that changes under parked threads: it is noticed wherever it is, said, and nothing is lost by it."""
 
+# ruff: noqa: F811  fixtures that are imported by name
+
 import asyncio
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -21,21 +22,8 @@ from assent.adapters.langgraph import attach
 from assent.adapters.langgraph.version import version_of
 from assent.core.run import Run, RunState
 from assent.errors import GuardError
-from tests.adapters.contract import House, house_of
-from tests.adapters.test_langgraph import LangGraph
-
-CONFIG: Any = {"configurable": {"thread_id": "t1"}}
-
-
-class Texts(TypedDict):
-    did: Annotated[list[str], lambda old, new: [*old, *new]]
-
-
-@pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assent.db"), wait=False) as made:
-        yield made
-        await made.rest()
+from tests.adapters.contract import House
+from tests.adapters.test_langgraph_hard import CONFIG, Texts, house  # noqa: F401  a fixture
 
 
 def ask_old(_: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
+from assent.core.addresses import is_safe
 from assent.errors import NotAllowed, SettingsError
 from assent.server.problems import Problem
 from assent.settings import Settings
@@ -33,7 +34,6 @@ LEEWAY = timedelta(seconds=60)
 _KEPT = 600.0
 _AGAIN = 10.0
 """After so many seconds a key that is not known is looked for once more."""
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 _NOT_BELIEVED = "the provider's answer cannot be believed"
 
 
@@ -177,7 +177,7 @@ def sign_on_for(settings: Settings) -> SignOn | None:
     """The provider that the settings name, if they name one."""
     if not settings.sso_issuer:
         return None
-    if not is_safe_address(settings.sso_issuer) or not settings.sso_client_id:
+    if not is_safe(settings.sso_issuer) or not settings.sso_client_id:
         raise SettingsError("sso_issuer is the provider's https address, and sso_client_id is what it calls us")
     secret = ""
     if settings.sso_client_secret_file:
@@ -188,15 +188,9 @@ def sign_on_for(settings: Settings) -> SignOn | None:
     return SignOn(settings.sso_issuer, settings.sso_client_id, secret, settings.sso_claim or "email")
 
 
-def is_safe_address(url: str) -> bool:
-    """Nobody on the way can read or change what goes there."""
-    parts = urlsplit(url)
-    return bool(parts.netloc) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL))
-
-
 def _endpoint(metadata: dict[str, Any], name: str) -> str:
     found = metadata.get(name)
-    if not isinstance(found, str) or not is_safe_address(found):
+    if not isinstance(found, str) or not is_safe(found):
         raise Problem(503, f"the single sign-on provider publishes no {name} that can be used")
     return found
 

@@ -16,12 +16,12 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
+from assent.core.addresses import is_local, is_safe
 from assent.errors import SettingsError
 
 _SECONDS = 20.0
 _LARGEST = 1_000_000
 _AWAY = (httpx.HTTPError, httpx.InvalidURL, TimeoutError)
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 _PARAMETER = re.compile(r'([a-z_]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))', re.IGNORECASE)
 _METHODS = ("none", "client_secret_basic", "client_secret_post")
 
@@ -155,31 +155,6 @@ async def renewed(login: Login) -> Login:
         }
     )  # fmt: skip
     return _with(login, await _tokens(login.token_endpoint, login.client, body))
-
-
-def is_local(url: str) -> bool:
-    """It is on this machine."""
-    return urlsplit(url).hostname in _LOCAL
-
-
-def is_safe(url: str, *, local: bool = True) -> bool:
-    """Nobody on the way can read or change what goes there, and a browser can open it.
-
-    What is on this machine may be reached only where `local` says so: nobody elsewhere sends us there.
-    """
-    try:
-        parts = urlsplit(url)
-        here = is_local(url)
-        plain = url.isascii() and url.isprintable() and " " not in url and "@" not in parts.netloc
-        return (
-            plain
-            and bool(parts.hostname)
-            and parts.port != 0
-            and (local if here else parts.scheme == "https")
-            and parts.scheme in ("http", "https")
-        )
-    except ValueError:
-        return False
 
 
 # Whom to ask

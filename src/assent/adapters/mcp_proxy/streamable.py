@@ -12,9 +12,9 @@ import httpx
 
 from assent.adapters.mcp_proxy.events import Event, TooLong, events
 from assent.adapters.mcp_proxy.logins import LoggedIn
-from assent.adapters.mcp_proxy.oauth import is_local
 from assent.adapters.mcp_proxy.upstream import LEAVE_SECONDS, Hears
 from assent.adapters.mcp_proxy.wire import LONGEST, VERSION, Message, ident, is_answer, meta_of, part, read, written
+from assent.core.addresses import is_local
 from assent.errors import SettingsError
 
 log = logging.getLogger("assent.mcp")
