@@ -40,7 +40,7 @@ help:
 
 # Leaving the demo (130) is no error of make's.
 demo: $(DEMO)
-	@$(VENV)/bin/assent demo $(ARGS) || [ $$? -eq 130 ]
+	@$(VENV)/bin/assentry demo $(ARGS) || [ $$? -eq 130 ]
 
 # Types and the models' environment need one core for minutes, so they are seen to while the tests run.
 test: lint chromium
@@ -66,7 +66,7 @@ lint: $(READY)
 types: $(READY)
 	@$(PY) -m mypy
 
-# The browser tests drive a real Chromium: the one ASSENT_CHROMIUM names, the system's, or Playwright's own. Looked for
+# The browser tests drive a real Chromium: the one ASSENTRY_CHROMIUM names, the system's, or Playwright's own. Looked for
 # each time, because it may be gone; installed only by root, and only where apt-get is.
 chromium: $(READY)
 	@$(PY) tests/browser/chromium.py || { \
@@ -96,7 +96,7 @@ $(PYTHON_HERE):
 			if "$$candidate" -c '$(SUITABLE)' >/dev/null 2>&1; then found=$$candidate; break; fi; \
 		done; \
 		if [ -z "$$found" ]; then \
-			echo "assent needs Python 3.11 or newer with its venv module, and found none." >&2; \
+			echo "assentry needs Python 3.11 or newer with its venv module, and found none." >&2; \
 			echo "Install one (Debian, Ubuntu: python3 and python3-venv), or name one: make PYTHON=/path/to/python3" >&2; \
 			exit 1; \
 		fi; \

@@ -1,1 +1,1 @@
-"""Measures Assent beside its peers, on the machine it is run on. Start with `run.py`."""
+"""Measures Assentry beside its peers, on the machine it is run on. Start with `run.py`."""

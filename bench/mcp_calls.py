@@ -47,8 +47,8 @@ def command(way: str) -> list[str]:
         case "direct":
             return SERVER
         case "ours":
-            assent = [sys.executable, "-m", "assent", "--database", "mcp.db", "mcp", "--name", "weather", "--trusted"]
-            return [*assent, "--", *SERVER]
+            assentry = [sys.executable, "-m", "assentry", "--database", "mcp.db", "mcp", "--name", "weather", "--trusted"]
+            return [*assentry, "--", *SERVER]
         case _:
             return [sys.executable, HERE, way]
 

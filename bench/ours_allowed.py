@@ -1,15 +1,15 @@
-"""What Assent adds to a call that is allowed."""
+"""What Assentry adds to a call that is allowed."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import assent
+import assentry
 from bench.tasks import serve
 
 PLACES = [f"city {number}" for number in range(997)]
-_opened: dict[str, tuple[assent.Gate, Callable[[str], Awaitable[str]], Callable[[str], str]]] = {}
+_opened: dict[str, tuple[assentry.Gate, Callable[[str], Awaitable[str]], Callable[[str], str]]] = {}
 
 
 async def get_weather(city: str) -> str:
@@ -39,11 +39,11 @@ def policy(rules: int, kind: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gate_for(rules: int, kind: str) -> tuple[assent.Gate, Callable[[str], Awaitable[str]], Callable[[str], str]]:
+def gate_for(rules: int, kind: str) -> tuple[assentry.Gate, Callable[[str], Awaitable[str]], Callable[[str], str]]:
     name = f"allowed-{kind}-{rules}"
     if name not in _opened:
         Path(f"{name}.yaml").write_text(policy(rules, kind))
-        gate = assent.open(f"{name}.db", policy=f"{name}.yaml")
+        gate = assentry.open(f"{name}.db", policy=f"{name}.yaml")
         _opened[name] = gate, gate.guard(get_weather), gate.guard(read_weather)
     return _opened[name]
 

@@ -1,24 +1,24 @@
-"""Calls through the whole of Assent: proposed, decided by a person, run; and decisions alone."""
+"""Calls through the whole of Assentry: proposed, decided by a person, run; and decisions alone."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-import assent
-from assent.core.authority import Principal
-from assent.engine.judgement import Judgement
+import assentry
+from assentry.core.authority import Principal
+from assentry.engine.judgement import Judgement
 from bench.tasks import serve
 
 PATHS = ["/srv/a.tmp", "/srv/b.tmp", "/srv/c.tmp"]
 ANA = Principal("ana")
 Guarded = Callable[..., Awaitable[int]]
-_opened: dict[str, tuple[assent.Gate, Guarded]] = {}
+_opened: dict[str, tuple[assentry.Gate, Guarded]] = {}
 
 
-def opened(database: str) -> tuple[assent.Gate, Guarded]:
+def opened(database: str) -> tuple[assentry.Gate, Guarded]:
     """A gate on this database and a function behind it that always waits for a person."""
     if database not in _opened:
-        gate = assent.open(database, agent="cleanup")
+        gate = assentry.open(database, agent="cleanup")
 
         @gate.guard(reversible=False)
         async def delete_files(paths: list[str]) -> int:
@@ -29,11 +29,11 @@ def opened(database: str) -> tuple[assent.Gate, Guarded]:
     return _opened[database]
 
 
-async def inbox_beside(gate: assent.Gate) -> assent.Inbox:
+async def inbox_beside(gate: assentry.Gate) -> assentry.Inbox:
     """The reviewer's side, in the same process and on the same store."""
     judgement = Judgement(gate.store, gate.workspace)
     await judgement.refresh()
-    return assent.Inbox(gate.store, gate.workspace, judgement)
+    return assentry.Inbox(gate.store, gate.workspace, judgement)
 
 
 def cycles(database: str, callers: int, each: int) -> float:
@@ -45,7 +45,7 @@ def cycles(database: str, callers: int, each: int) -> float:
     return asyncio.run(_cycles(*opened(database), callers, each))
 
 
-async def _cycles(gate: assent.Gate, delete_files: Guarded, callers: int, each: int) -> float:
+async def _cycles(gate: assentry.Gate, delete_files: Guarded, callers: int, each: int) -> float:
     inbox = await inbox_beside(gate)
     loop = asyncio.get_running_loop()
     deciding: set[asyncio.Task[object]] = set()
@@ -86,7 +86,7 @@ def decisions(database: str, number: int) -> float:
     return asyncio.run(_decisions(opened(database)[0], number))
 
 
-async def _decisions(gate: assent.Gate, number: int) -> float:
+async def _decisions(gate: assentry.Gate, number: int) -> float:
     inbox = await inbox_beside(gate)
     proposals = await asyncio.gather(
         *(

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import assent
-from assent.core.authority import Principal
+import assentry
+from assentry.core.authority import Principal
 from bench.ours_cycles import inbox_beside
 from bench.tasks import serve
 
@@ -17,7 +17,7 @@ ANA = Principal("ana")
 PATHS = ["/srv/a.tmp"]
 _loop = asyncio.new_event_loop()
 _stamps: list[float] = []
-_opened: dict[str, tuple[assent.Gate, assent.Inbox, Callable[..., Awaitable[float]]]] = {}
+_opened: dict[str, tuple[assentry.Gate, assentry.Inbox, Callable[..., Awaitable[float]]]] = {}
 _waiting: list[asyncio.Task[float]] = []
 
 
@@ -39,10 +39,10 @@ def stamped(function: Callable[..., Any], *, after: bool = False) -> Callable[..
     return call
 
 
-def opened(database: str) -> tuple[assent.Gate, assent.Inbox, Callable[..., Awaitable[float]]]:
+def opened(database: str) -> tuple[assentry.Gate, assentry.Inbox, Callable[..., Awaitable[float]]]:
     """A gate, an inbox, and a guarded function that says when its first line ran."""
     if database not in _opened:
-        gate = assent.open(database, agent="cleanup")
+        gate = assentry.open(database, agent="cleanup")
 
         @gate.guard(reversible=False)
         async def delete_files(paths: list[str]) -> float:
@@ -116,8 +116,8 @@ def alone(database: str, until: str, number: int) -> list[float]:
 
 def watch_commits() -> None:
     """Every commit is noted: when it was acknowledged, just before those who wait for it are answered."""
-    from assent.stores.postgres import writers
-    from assent.stores.sqlite import writer
+    from assentry.stores.postgres import writers
+    from assentry.stores.sqlite import writer
 
     writer.deliver = stamped(writer.deliver)  # type: ignore[attr-defined]
     writer.settle = stamped(writer.settle)  # type: ignore[attr-defined]

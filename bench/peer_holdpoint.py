@@ -16,7 +16,7 @@ PATHS = ["/srv/a.tmp", "/srv/b.tmp", "/srv/c.tmp"]
 
 
 class SyncedStore(SQLiteStore):
-    """Its store, syncing every commit as Assent does (it ships with synchronous=NORMAL, which may lose the last)."""
+    """Its store, syncing every commit as Assentry does (it ships with synchronous=NORMAL, which may lose the last)."""
 
     def _connect(self) -> sqlite3.Connection:
         connection = super()._connect()

@@ -1,4 +1,4 @@
-"""`make bench`: measures Assent beside its peers and prints what came out, with ratios.
+"""`make bench`: measures Assentry beside its peers and prints what came out, with ratios.
 
 Peers live in an environment of their own, which the first run makes. Everything is measured in processes of its
 own, in turns, on one disk and one PostgreSQL server.
@@ -77,7 +77,7 @@ def machine() -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small part of everything, to see that it runs")
-    parser.add_argument("--no-peers", action="store_true", help="measure Assent alone")
+    parser.add_argument("--no-peers", action="store_true", help="measure Assentry alone")
     parser.add_argument("--no-postgres", action="store_true", help="leave PostgreSQL out")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="one question; may be repeated")
     parser.add_argument("--rounds", type=int, default=0, help="how often each thing is measured")

@@ -26,7 +26,7 @@ class Subject:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(places),
-            "ASSENT_HOME": str(directory / "home"),
+            "ASSENTRY_HOME": str(directory / "home"),
             "LANGSMITH_TRACING": "false",
         }
         self._process = subprocess.Popen(

@@ -1,8 +1,8 @@
 """A mailer that is a loop around Anthropic's client. It parks where a person has to decide; any worker goes on with it.
 
     python examples/anthropic_mail.py
-    assent inbox
-    assent worker anthropic_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker anthropic_mail:gate     # with examples/ on PYTHONPATH
 
 The model follows a script, so that it needs no key.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 from anthropic import AsyncAnthropic
 
-import assent
-from assent.adapters.toolbox import Toolbox
+import assentry
+from assentry.adapters.toolbox import Toolbox
 from scripted_model import served
 
 MAIL = {"to": ["ann@example.com", "bo@example.com"], "subject": "Sale"}
@@ -31,7 +31,7 @@ def send_mail(to: list[str], subject: str) -> str:
     return "sent"
 
 
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 tools = Toolbox(gate, [find_customers, send_mail])
 client = AsyncAnthropic(base_url=served(SCRIPT), api_key="none")  # with AsyncAnthropic() it is Claude
 
@@ -45,7 +45,7 @@ async def mailer(messages: Any, _: Any) -> str:
                 model="claude-sonnet-5", max_tokens=2000, messages=messages, tools=tools.anthropic
             )  # fmt: skip
             messages.append({"role": "assistant", "content": [block.model_dump() for block in said.content]})
-            assent.current_run().snapshot(messages)
+            assentry.current_run().snapshot(messages)
         uses = [block for block in messages[-1]["content"] if block["type"] == "tool_use"]
         if not uses:
             return str(messages[-1]["content"][0]["text"])
@@ -61,7 +61,7 @@ async def main() -> None:
     task = "Tell our customers in Norway about the sale"
     try:
         print(await gate.begin("anthropic-mail", [{"role": "user", "content": task}], goal=task, key="sale"))
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         print(f"parked: {parked.says}")
     await gate.close()
 

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="backups")
+gate = assentry.open(agent="backups")
 
 DAY = 86_400
 
@@ -45,7 +45,7 @@ async def delete_backups(files: list[str]) -> int:
 
 
 async def work(state: dict[str, Any]) -> dict[str, Any]:
-    run = assent.current_run()
+    run = assentry.current_run()
     try:
         told = await run.clarify()  # parks here until the answers are there; a task that is clear asks nothing
         await announce(f"backups in {told['where']} go if they are {told['how old']}")
@@ -53,7 +53,7 @@ async def work(state: dict[str, Any]) -> dict[str, Any]:
             days = int(re.search(r"\d+", told["how old"]).group())
             run.snapshot(state := {"found": await find_backups(told["where"], days)})  # what was read is kept
         return {**told, "deleted": await delete_backups(state["found"])}
-    except assent.Denied as denied:
+    except assentry.Denied as denied:
         return {"deleted": 0, "why": denied.reason}
 
 

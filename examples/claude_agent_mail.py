@@ -1,8 +1,8 @@
 """A mailer made with the Claude Agent SDK. It parks where a person has to decide, and any worker goes on with it.
 
     python examples/claude_agent_mail.py
-    assent inbox
-    assent worker claude_agent_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker claude_agent_mail:gate     # with examples/ on PYTHONPATH
 
 Claude's own runtime works for it; the model behind that follows a script, so that it needs no key.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, tool
 
-import assent
-from assent.adapters.claude_agent import attach
+import assentry
+from assentry.adapters.claude_agent import attach
 from scripted_model import served
 
 MAIL = {"to": ["ann@example.com", "bo@example.com"], "subject": "Sale"}
@@ -40,14 +40,14 @@ options = ClaudeAgentOptions(
     cwd=Path.cwd(),  # a session belongs to its folder: the worker is run in the same one
     env={"ANTHROPIC_BASE_URL": served(SCRIPT), "ANTHROPIC_API_KEY": "none"},  # leave this out, and it is Claude
 )
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 claude = attach(gate, options, name="claude-agent-mail")
 
 
 async def main() -> None:
     try:
         print((await claude.run("Tell our customers in Norway about the sale", key="sale")).result)
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         print(f"parked: {parked.says}")
     await gate.close()
 

@@ -4,7 +4,7 @@
     python examples/cleanup.py --script   a scripted person decides, and changes their mind
 
 The files are real. Each option was judged and its exact arguments were stored when it was offered; choosing it runs
-those, and nothing that the agent says afterwards changes them. What went to the trash comes back with `assent undo`.
+those, and nothing that the agent says afterwards changes them. What went to the trash comes back with `assentry undo`.
 """
 
 import os
@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="cleanup")
+gate = assentry.open(agent="cleanup")
 
 FILES, TRASH = Path("files"), Path("trash")
 DAY = 86_400
@@ -41,7 +41,7 @@ async def write_list(name: str, files: list[str]) -> str:
     return did(f"listed {len(files)} files in {name}")
 
 
-def fetch_back(done: assent.Done) -> None:
+def fetch_back(done: assentry.Done) -> None:
     for file in done.args["files"]:
         shutil.move(TRASH / Path(file).name, file)
     did(f"fetched {len(done.args['files'])} files back from the trash")
@@ -60,10 +60,10 @@ def ways(args: dict[str, Any]) -> list[Any]:
     files = args["files"]
     old = older_than(90, files)
     return [
-        assent.option("Delete all", "Gone at once.", {}),
-        assent.option("Only older than 90 days", f"{len(files) - len(old)} files stay.", {"files": old}),
-        assent.option("Move to trash", "Comes back with undo.", {"files": files}, instead=move_to_trash),
-        assent.option("Cancel", "Nothing changes."),
+        assentry.option("Delete all", "Gone at once.", {}),
+        assentry.option("Only older than 90 days", f"{len(files) - len(old)} files stay.", {"files": old}),
+        assentry.option("Move to trash", "Comes back with undo.", {"files": files}, instead=move_to_trash),
+        assentry.option("Cancel", "Nothing changes."),
     ]
 
 
@@ -79,7 +79,7 @@ async def work(state: dict[str, Any]) -> str:
     await write_list("found.txt", state["found"])
     try:
         return await delete_files.with_(why="Nobody has opened them this month.")(state["found"])
-    except assent.Denied as denied:
+    except assentry.Denied as denied:
         return f"nothing was deleted: {denied.reason}"
 
 

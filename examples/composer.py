@@ -4,7 +4,7 @@
     python examples/composer.py --script   a scripted person reviews
 
 The mail is real: it goes by SMTP to a server that this program starts on this machine and that keeps it in `mail/`
-(MAIL_SERVER=host:port names another one). It needs aiosmtpd: pip install 'assent[demo]'.
+(MAIL_SERVER=host:port names another one). It needs aiosmtpd: pip install 'assentry[demo]'.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="composer")
+gate = assentry.open(agent="composer")
 
 SERVER = Path("mail-server")
 FIRST = """\
@@ -47,7 +47,7 @@ async def open_case(customer: str) -> str:
 def send_email(to: list[str], subject: str, body: str) -> str:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "shop@example.org", ", ".join(to), subject
-    message["Message-ID"] = f"<{assent.idempotency_key()}@example.org>"
+    message["Message-ID"] = f"<{assentry.idempotency_key()}@example.org>"
     message.set_content(body)
     host, port = SERVER.read_text().split(":")
     with smtplib.SMTP(host, int(port), timeout=10) as connection:
@@ -65,8 +65,8 @@ def write(draft: Any) -> dict[str, Any]:
 async def work(customer: str) -> str:
     await open_case(customer)
     try:
-        return await assent.current_run().revise(send_email, write)
-    except assent.Denied as denied:
+        return await assentry.current_run().revise(send_email, write)
+    except assentry.Denied as denied:
         return f"not sent: {denied.reason}"
 
 

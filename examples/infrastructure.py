@@ -11,19 +11,19 @@ what happens instead; the agent plans on without it.
 from collections import Counter
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="infrastructure")
+gate = assentry.open(agent="infrastructure")
 
 STANDBY = {"role": "standby", "cluster": "orders-db", "lag": "0 s", "last failover": "9 days ago"}
 BUILD = {"role": "build", "cluster": "", "lag": "", "last failover": ""}
 CLOUD = {f"i-{n:03}": {"cpu": 0.4, **(STANDBY if n < 47 else BUILD)} for n in range(50)}
 
 
-def inventory(args: dict[str, Any]) -> list[assent.Fact]:
+def inventory(args: dict[str, Any]) -> list[assentry.Fact]:
     """What these instances are. The agent has no say in it."""
     machines = [CLOUD[name] for name in args["instances"]]
     facts = []
@@ -31,7 +31,7 @@ def inventory(args: dict[str, Any]) -> list[assent.Fact]:
         found = Counter(machine[tag] for machine in machines if machine[tag])
         if found:
             says = ", ".join(f"{tag} {value}: {count} of {len(machines)}" for value, count in found.items())
-            facts.append(assent.Fact(tag.replace(" ", "_"), list(found), says, hurts="standby" in found))
+            facts.append(assentry.Fact(tag.replace(" ", "_"), list(found), says, hurts="standby" in found))
     return facts
 
 
@@ -52,9 +52,9 @@ async def stop_instances(instances: list[str]) -> str:
     says="Delete {instances.count} instances",
     facts=inventory,
     options=lambda args: [
-        assent.option("Delete them", "They and their disks are gone.", {}),
-        assent.option("Stop them instead", "They start again within minutes.", dict(args), instead=stop_instances),
-        assent.option("Leave them alone", "Nothing changes."),
+        assentry.option("Delete them", "They and their disks are gone.", {}),
+        assentry.option("Stop them instead", "They start again within minutes.", dict(args), instead=stop_instances),
+        assentry.option("Leave them alone", "Nothing changes."),
     ],
 )
 async def delete_instances(instances: list[str]) -> str:
@@ -75,7 +75,7 @@ async def work(state: dict[str, Any]) -> dict[str, str]:
         first = await delete_instances.with_(
             why="Nothing used their processors for 30 days.", confidence=0.97, alternatives=["stop them"]
         )(batch)
-    except assent.Denied as denied:
+    except assentry.Denied as denied:
         first = await open_ticket(f"{len(batch)} instances stay: {denied.reason}")
     return {"ticket": ticket, "first": first, "rest": await stop_instances(rest)}
 

@@ -9,12 +9,12 @@ the corrections are written, the agent learns from them, and goes on behind the 
 
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="labeller")
+gate = assentry.open(agent="labeller")
 
 MESSAGES = """\
 my invoice has the wrong address
@@ -42,13 +42,13 @@ async def set_label(message: int, label: str) -> str:
 
 
 async def work(messages: list[str]) -> dict[str, str]:
-    run, words, labels = assent.current_run(), dict(WORDS), {}
+    run, words, labels = assentry.current_run(), dict(WORDS), {}
     for number, text in enumerate(messages, 1):
         word = next(word for word in words if word in text)
         labels[str(number)] = await set_label(number, words[word])
         try:
             await run.sampled(number, given=text, made=words[word], every=4)
-        except assent.Denied as problem:
+        except assentry.Denied as problem:
             if not await corrected(run, messages, labels, words, problem.reason):
                 break  # nobody mends it: the batch ends here, and what was labelled stays
     return labels
@@ -59,7 +59,7 @@ async def corrected(run: Any, messages: list[str], labels: dict[str, str], words
     shown = {number: {"text": messages[int(number) - 1], "label": label} for number, label in labels.items()}
     try:
         right = await run.checkpoint(f"correct the labels: {why}", shown, editable=True)
-    except assent.Denied:
+    except assentry.Denied:
         return False
     for number, label in labels.items():
         if (meant := right[number]["label"]) != label:

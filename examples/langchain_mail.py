@@ -1,8 +1,8 @@
 """A mailer made with LangChain's `create_agent`. It parks where a person has to decide, and any worker goes on with it.
 
     python examples/langchain_mail.py
-    assent inbox
-    assent worker langchain_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker langchain_mail:gate     # with examples/ on PYTHONPATH
 
 The model follows a script, so that it needs no key. Threads are kept in threads.db, by LangGraph's own checkpointer.
 """
@@ -17,8 +17,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-import assent
-from assent.adapters.langchain import AssentMiddleware, attach
+import assentry
+from assentry.adapters.langchain import AssentryMiddleware, attach
 
 
 def find_customers(country: str) -> list[str]:
@@ -51,13 +51,13 @@ class Scripted(GenericFakeChatModel):
         return ChatResult(generations=[ChatGeneration(message=said)])
 
 
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 agent = attach(
     gate,
     create_agent(
         Scripted(messages=iter(())),
         [find_customers, send_mail],
-        middleware=[AssentMiddleware(gate, {"send_mail": True})],
+        middleware=[AssentryMiddleware(gate, {"send_mail": True})],
         checkpointer=SqliteSaver(sqlite3.connect("threads.db", check_same_thread=False)),
         name="langchain-mail",
     ),
@@ -68,4 +68,4 @@ if __name__ == "__main__":
     # A thread of its own: what was said in another one would be gone on with.
     result = agent.invoke(task, {"configurable": {"thread_id": str(uuid.uuid4())}})
     for pause in result.get("__interrupt__", ()):
-        print("parked:", pause.value["assent"]["says"])
+        print("parked:", pause.value["assentry"]["says"])

@@ -1,8 +1,8 @@
 """A mailer made with LangGraph. It parks where a person has to decide, and any worker goes on with it.
 
     python examples/langgraph_mail.py
-    assent inbox
-    assent worker langgraph_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker langgraph_mail:gate     # with examples/ on PYTHONPATH
 
 The model follows a script, so that it needs no key. Threads are kept in threads.db, by LangGraph's own checkpointer.
 """
@@ -16,8 +16,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-import assent
-from assent.adapters.langgraph import attach
+import assentry
+from assentry.adapters.langgraph import attach
 
 
 def find_customers(country: str) -> list[str]:
@@ -54,7 +54,7 @@ builder.add_edge(START, "model")
 builder.add_conditional_edges("model", more, ["tools", END])
 builder.add_edge("tools", "model")
 
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 threads = SqliteSaver(sqlite3.connect("threads.db", check_same_thread=False))
 graph = attach(gate, builder.compile(checkpointer=threads, name="langgraph-mail"))
 
@@ -63,4 +63,4 @@ if __name__ == "__main__":
     # A thread of its own: what was said in another one would be gone on with.
     result = graph.invoke(task, {"configurable": {"thread_id": str(uuid.uuid4())}})
     for pause in result.get("__interrupt__", ()):
-        print("parked:", pause.value["assent"]["says"])
+        print("parked:", pause.value["assentry"]["says"])

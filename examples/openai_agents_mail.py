@@ -1,8 +1,8 @@
 """A mailer made with the OpenAI Agents SDK. It parks where a person has to decide, and any worker goes on with it.
 
     python examples/openai_agents_mail.py
-    assent inbox
-    assent worker openai_agents_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker openai_agents_mail:gate     # with examples/ on PYTHONPATH
 
 The model follows a script, so that it needs no key.
 """
@@ -15,8 +15,8 @@ from agents import Agent, function_tool, set_tracing_disabled
 from agents.testing import ModelStep, ScriptedModel
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-import assent
-from assent.adapters.openai_agents import attach
+import assentry
+from assentry.adapters.openai_agents import attach
 
 set_tracing_disabled(True)
 
@@ -55,7 +55,7 @@ def turn(asked: Any) -> list[Any]:
     return [SCRIPT[sum(item.get("type") == "function_call" for item in said)]]
 
 
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 model = ScriptedModel([ModelStep.respond(turn) for _ in SCRIPT])
 agent = attach(gate, Agent("openai-agents-mail", model=model, tools=[find_customers, send_mail]))
 
@@ -63,7 +63,7 @@ agent = attach(gate, Agent("openai-agents-mail", model=model, tools=[find_custom
 async def main() -> None:
     try:
         print((await agent.run("Tell our customers in Norway about the sale", key="sale")).final_output)
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         print(f"parked: {parked.says}")
     await gate.close()
 

@@ -1,8 +1,8 @@
 """A mailer that is a loop around OpenAI's client. It parks where a person has to decide; any worker goes on with it.
 
     python examples/openai_mail.py
-    assent inbox
-    assent worker openai_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker openai_mail:gate     # with examples/ on PYTHONPATH
 
 The model follows a script, so that it needs no key.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-import assent
-from assent.adapters.toolbox import Toolbox
+import assentry
+from assentry.adapters.toolbox import Toolbox
 from scripted_model import served
 
 MAIL = {"to": ["ann@example.com", "bo@example.com"], "subject": "Sale"}
@@ -31,7 +31,7 @@ def send_mail(to: list[str], subject: str) -> str:
     return "sent"
 
 
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 tools = Toolbox(gate, [find_customers, send_mail])
 client = AsyncOpenAI(base_url=f"{served(SCRIPT)}/v1", api_key="none")  # with AsyncOpenAI() it is theirs
 
@@ -43,7 +43,7 @@ async def mailer(messages: Any, _: Any) -> str:
         if messages[-1]["role"] != "assistant":
             said = await client.chat.completions.create(model="gpt-5", messages=messages, tools=tools.openai)
             messages.append(said.choices[0].message.model_dump(exclude_none=True))
-            assent.current_run().snapshot(messages)
+            assentry.current_run().snapshot(messages)
         calls = messages[-1].get("tool_calls")
         if not calls:
             return str(messages[-1]["content"])
@@ -56,7 +56,7 @@ async def main() -> None:
     task = "Tell our customers in Norway about the sale"
     try:
         print(await gate.begin("openai-mail", [{"role": "user", "content": task}], goal=task, key="sale"))
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         print(f"parked: {parked.says}")
     await gate.close()
 

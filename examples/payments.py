@@ -9,12 +9,12 @@ above the budget even a small invoice waits. A large one takes two distinct peop
 
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="payments", policy="payments.yaml")
+gate = assentry.open(agent="payments", policy="payments.yaml")
 
 INVOICES = [
     {"invoice": "R-101", "to": "Paper & Co", "amount": 80.0},
@@ -33,7 +33,7 @@ INVOICES = [
     says="Pay {facts.amount} to {to} for invoice {invoice}",
 )
 async def pay_invoice(invoice: str, to: str, amount: float, currency: str = "EUR") -> str:
-    # A bank that knows idempotency keys gets assent.idempotency_key(), and pays once whatever happens.
+    # A bank that knows idempotency keys gets assentry.idempotency_key(), and pays once whatever happens.
     return did(f"paid {amount:.2f} {currency} to {to} for {invoice}")
 
 
@@ -43,7 +43,7 @@ async def work(invoices: list[dict[str, Any]]) -> dict[str, list[str]]:
         try:
             await pay_invoice.with_(key=invoice["invoice"], cost=invoice["amount"])(**invoice)
             outcome["paid"].append(invoice["invoice"])
-        except assent.Denied as denied:
+        except assentry.Denied as denied:
             outcome["left"].append(f"{invoice['invoice']}: {denied.reason}")
     return outcome
 

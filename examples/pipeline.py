@@ -9,12 +9,12 @@ with what it is about; after it, softly: it counts as fine unless somebody objec
 
 from typing import Any
 
-import assent
+import assentry
 import playground
 from playground import Says, did
 
 playground.enter(__name__)
-gate = assent.open(agent="pipeline")
+gate = assentry.open(agent="pipeline")
 
 IN_USE = "shop:9c1e"
 
@@ -41,7 +41,7 @@ async def roll_back(image: str, environment: str) -> str:
 
 
 async def work(commit: str) -> dict[str, str]:
-    run = assent.current_run()
+    run = assentry.current_run()
     made: dict[str, str] = {}
     try:
         async with run.phase("build"):
@@ -52,7 +52,7 @@ async def work(commit: str) -> dict[str, str]:
         plan = {"image": image, "environment": "production", "in use": IN_USE, "rollback": "one minute"}
         async with run.phase("deploy", plan, before=True, after="soft") as phase:
             made = phase.result = await deploy(image, "production")
-    except assent.Denied as denied:
+    except assentry.Denied as denied:
         if made:  # somebody objected to what came of it
             await roll_back(made["before"], "production")
         return {"in use": IN_USE, "why": denied.reason}

@@ -1,6 +1,6 @@
 """What the examples share: a private folder to work in, a ledger of what really happened, and a scripted person.
 
-A program of your own needs none of it: there it is `gate = assent.open()`, and `assent worker` for what was parked.
+A program of your own needs none of it: there it is `gate = assentry.open()`, and `assentry worker` for what was parked.
 """
 
 import argparse
@@ -17,14 +17,14 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-import assent
-from assent.assemble import Desk, desk
-from assent.core.authority import principal_named
-from assent.core.request import Request, State
-from assent.core.run import Run
-from assent.engine.gate import os_user
-from assent.ports import Filter, RunFilter
-from assent.settings import load
+import assentry
+from assentry.assemble import Desk, desk
+from assentry.core.authority import principal_named
+from assentry.core.request import Request, State
+from assentry.core.run import Run
+from assentry.engine.gate import os_user
+from assentry.ports import Filter, RunFilter
+from assentry.settings import load
 
 LEDGER = Path("ledger.txt")
 BESIDE = Path(__file__).resolve().parent
@@ -50,9 +50,9 @@ def enter(name: str) -> None:
     parser.add_argument("--folder", help="where to work, and to leave everything; else a temporary one")
     parser.add_argument("--database", help="postgresql://…, instead of a file in the folder")
     parser.parse_args(namespace=GIVEN)
-    folder = Path(GIVEN.folder or tempfile.mkdtemp(prefix=f"assent-{GIVEN.name}-")).resolve()
-    if (folder / "assent.toml").exists():
-        parser.error(f"{folder} was used before; `assent worker {GIVEN.name}:gate` there goes on with what is parked")
+    folder = Path(GIVEN.folder or tempfile.mkdtemp(prefix=f"assentry-{GIVEN.name}-")).resolve()
+    if (folder / "assentry.toml").exists():
+        parser.error(f"{folder} was used before; `assentry worker {GIVEN.name}:gate` there goes on with what is parked")
     folder.mkdir(exist_ok=True)
     os.chdir(folder)
     _settle(folder)
@@ -60,12 +60,12 @@ def enter(name: str) -> None:
 
 def _settle(folder: Path) -> None:
     """Whatever is started in this folder finds the same database, and the policy that stands beside some examples."""
-    database = GIVEN.database or os.environ.get("ASSENT_DATABASE")
-    settings = {"database": database or folder / "assent.db", "home": folder / "home"}
+    database = GIVEN.database or os.environ.get("ASSENTRY_DATABASE")
+    settings = {"database": database or folder / "assentry.db", "home": folder / "home"}
     if database:
-        settings["workspace"] = os.environ["ASSENT_WORKSPACE"] = folder.name
-        os.environ["ASSENT_DATABASE"] = database
-    toml = Path("assent.toml")
+        settings["workspace"] = os.environ["ASSENTRY_WORKSPACE"] = folder.name
+        os.environ["ASSENTRY_DATABASE"] = database
+    toml = Path("assentry.toml")
     toml.touch(0o600)
     toml.write_text("".join(f"{name} = {json.dumps(str(value))}\n" for name, value in settings.items()))
     if (policy := BESIDE / f"{GIVEN.name}.yaml").exists():
@@ -84,14 +84,14 @@ def did(what: str) -> str:
     return what
 
 
-def play(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: Sequence[Says]) -> None:
+def play(gate: assentry.Gate, begin: Callable[[], Awaitable[None]], script: Sequence[Says]) -> None:
     """The example was played: begun, decided by you or by the script, gone on with, and told."""
     here = quote(str(Path.cwd()))
     print(sys.modules["__main__"].__doc__.partition("\n\n")[0], end="\n\n", flush=True)
     if not GIVEN.script:
-        print(f"Decide in another terminal:      cd {here} && assent inbox")
+        print(f"Decide in another terminal:      cd {here} && assentry inbox")
         print(f"Once it is parked, you may end this with Ctrl-C. Any worker goes on with it:\n    cd {here}")
-        print(f"    PYTHONPATH={quote(str(BESIDE))} assent worker {GIVEN.name}:gate", end="\n\n", flush=True)
+        print(f"    PYTHONPATH={quote(str(BESIDE))} assentry worker {GIVEN.name}:gate", end="\n\n", flush=True)
     with suppress(KeyboardInterrupt):
         went_well = asyncio.run(_played(gate, begin, list(script)))
         if not GIVEN.folder:
@@ -99,11 +99,11 @@ def play(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: Sequen
         sys.exit(not went_well)
 
 
-async def _played(gate: assent.Gate, begin: Callable[[], Awaitable[None]], script: list[Says]) -> bool:
+async def _played(gate: assentry.Gate, begin: Callable[[], Awaitable[None]], script: list[Says]) -> bool:
     """Whether it went well."""
     try:
         await begin()
-    except assent.Parked:
+    except assentry.Parked:
         print("  parked  nothing of the run is left here; it is rows in the database", flush=True)
     place = await desk(load())
     async with gate.worker():
@@ -121,7 +121,7 @@ async def _attended(place: Desk, script: list[Says]) -> Run:
         for request in (await place.inbox.page()).requests:
             if request.id not in told:
                 told.add(request.id)
-                print(f"  waits   {request.candidate.says} (assent show {request.code})", flush=True)
+                print(f"  waits   {request.candidate.says} (assentry show {request.code})", flush=True)
             if GIVEN.script:
                 await said(place, request, script.pop(0))
             elif request.votes:

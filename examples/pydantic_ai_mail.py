@@ -1,8 +1,8 @@
 """A mailer made with Pydantic AI. It parks where a person has to decide, and any worker goes on with it.
 
     python examples/pydantic_ai_mail.py
-    assent inbox
-    assent worker pydantic_ai_mail:gate     # with examples/ on PYTHONPATH
+    assentry inbox
+    assentry worker pydantic_ai_mail:gate     # with examples/ on PYTHONPATH
 
 The model follows a script, so that it needs no key.
 """
@@ -13,8 +13,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-import assent
-from assent.adapters.pydantic_ai import attach
+import assentry
+from assentry.adapters.pydantic_ai import attach
 
 
 async def find_customers(country: str) -> list[str]:
@@ -40,14 +40,14 @@ async def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[SCRIPT[turn]])
 
 
-gate = assent.open(agent="mailer")
+gate = assentry.open(agent="mailer")
 agent = attach(gate, Agent(FunctionModel(model), tools=[find_customers, send_mail]), name="pydantic-ai-mail")
 
 
 async def main() -> None:
     try:
         print((await agent.run("Tell our customers in Norway about the sale", key="sale")).output)
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         print(f"parked: {parked.says}")
     await gate.close()
 

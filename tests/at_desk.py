@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import assent
-from assent.assemble import Desk
-from assent.core.authority import Principal
-from assent.core.request import Request, State
-from assent.engine.policies import apply_policy
-from assent.ports import Filter
+import assentry
+from assentry.assemble import Desk
+from assentry.core.authority import Principal
+from assentry.core.request import Request, State
+from assentry.engine.policies import apply_policy
+from assentry.ports import Filter
 
 PATIENCE = 60.0
 """How long a test waits for what is bound to happen, such as a worker's slow sweep, which comes after 30 seconds. Only
@@ -26,7 +26,7 @@ class AtDesk:
     tasks: list[asyncio.Task[Any]] = field(default_factory=list, kw_only=True)
 
     @property
-    def inbox(self) -> assent.Inbox:
+    def inbox(self) -> assentry.Inbox:
         return self.desk.inbox
 
     @property

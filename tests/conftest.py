@@ -11,12 +11,12 @@ from zlib import crc32
 import pytest
 from argon2 import PasswordHasher
 
-from assent.engine import identity
-from assent.stores.postgres import PostgresStore
+from assentry.engine import identity
+from assentry.stores.postgres import PostgresStore
 from tests import postgres
 
 QUICK = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-BOTH = "ASSENT_TEST_BOTH"
+BOTH = "ASSENTRY_TEST_BOTH"
 """Environment variable that has every test run on both databases."""
 KINDS = ("sqlite", "postgres")
 SURFACES = (
@@ -80,11 +80,11 @@ def _database_of(item: pytest.Item) -> str:
 
 
 @pytest.fixture(autouse=True)
-def assent_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty `ASSENT_HOME` for this test, so that no test sees the keys or settings of its user."""
-    home = tmp_path / "assent-home"
+def assentry_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `ASSENTRY_HOME` for this test, so that no test sees the keys or settings of its user."""
+    home = tmp_path / "assentry-home"
     home.mkdir()
-    monkeypatch.setenv("ASSENT_HOME", str(home))
+    monkeypatch.setenv("ASSENTRY_HOME", str(home))
     return home
 
 
@@ -141,5 +141,5 @@ def postgres_emptied(postgres_reused: postgres.Reused) -> str:
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a database with nothing in it; whoever asks for it is run on both kinds."""
     if request.param == "sqlite":
-        return str(tmp_path / "assent.db")
+        return str(tmp_path / "assentry.db")
     return str(request.getfixturevalue("postgres_emptied"))

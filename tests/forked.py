@@ -13,7 +13,7 @@ from pathlib import Path
 
 SECONDS = 60
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.forked", "assent.cli.app", "assent.assemble", "assent.remote.desk", "httpx"])
+_CONTEXT.set_forkserver_preload(["tests.forked", "assentry.cli.app", "assentry.assemble", "assentry.remote.desk", "httpx"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Done:
     problem: str
 
 
-def assent(*words: str, cwd: Path, env: Mapping[str, str], said: str = "") -> Done:
-    """`assent WORDS…`, with `said` on its standard input."""
+def assentry(*words: str, cwd: Path, env: Mapping[str, str], said: str = "") -> Done:
+    """`assentry WORDS…`, with `said` on its standard input."""
     with tempfile.TemporaryDirectory() as folder:
         places = [Path(folder) / name for name in ("in", "out", "problem")]
         places[0].write_text(said)
@@ -52,7 +52,7 @@ def _run(words: tuple[str, ...], cwd: str, env: dict[str, str], places: list[str
     sys.stdin = open(0, closefd=False)  # noqa: SIM115  for as long as the process lives
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-    sys.argv = ["assent", *words]
-    from assent.cli import main
+    sys.argv = ["assentry", *words]
+    from assentry.cli import main
 
     main()

@@ -28,7 +28,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-BINARIES = "ASSENT_TEST_POSTGRES_BIN"
+BINARIES = "ASSENTRY_TEST_POSTGRES_BIN"
 """Environment variable naming the bin directory to use instead of the one we would find."""
 
 START_SECONDS = 60
@@ -397,7 +397,7 @@ def _directory(account: Account) -> Path:
     """A new private directory that the account reaches and whose name leaves room for a socket."""
     for place in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
         with suppress(OSError):
-            directory = Path(tempfile.mkdtemp(prefix="assent-pg-", dir=place))
+            directory = Path(tempfile.mkdtemp(prefix="assentry-pg-", dir=place))
             account.owns(directory)
             fits = len(os.fsencode(directory / ".s.PGSQL.5432")) <= SOCKET_PATH_BYTES
             # A comma would divide the setting that names the socket's directory.

@@ -21,16 +21,16 @@ from typing import Any
 
 import apsw
 
-from assent.core.audit import Checkpoint, Entry, Report, leaf, origin
-from assent.core.change import Change
-from assent.core.export import Writer
-from assent.core.merkle import Tree, consistency, inclusion, is_extension, is_included, leaf_hash
-from assent.core.signing import PublicKeys
-from assent.engine.notary import Notary, verify_export, verify_receipt
-from assent.errors import TamperFound
-from assent.keys import KeyRing
-from assent.ports import Logged, Signed
-from assent.stores.sqlite import SqliteStore
+from assentry.core.audit import Checkpoint, Entry, Report, leaf, origin
+from assentry.core.change import Change
+from assentry.core.export import Writer
+from assentry.core.merkle import Tree, consistency, inclusion, is_extension, is_included, leaf_hash
+from assentry.core.signing import PublicKeys
+from assentry.engine.notary import Notary, verify_export, verify_receipt
+from assentry.errors import TamperFound
+from assentry.keys import KeyRing
+from assentry.ports import Logged, Signed
+from assentry.stores.sqlite import SqliteStore
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PER_LOG = 1500
@@ -105,7 +105,7 @@ def entry(rng: random.Random, number: int, kind: str) -> Entry:
 async def built(rng: random.Random) -> AsyncIterator[Log]:
     """A log with several checkpoints and a few entries after the last."""
     with tempfile.TemporaryDirectory() as directory:
-        store = SqliteStore(Path(directory) / "assent.db")
+        store = SqliteStore(Path(directory) / "assentry.db")
         keys = Ring(Path(directory) / "home")
         notary = Notary(store, keys, "main")
         count = 0
@@ -123,7 +123,7 @@ async def built(rng: random.Random) -> AsyncIterator[Log]:
         decided = [f"r{row.index}" for row in rows if '"kind":"request.decided"' in row.text]
         receipts = [await notary.receipt(name) for name in rng.sample(decided, min(3, len(decided)))]
         identity = await store.identity()
-        raw = apsw.Connection(str(Path(directory) / "assent.db"))
+        raw = apsw.Connection(str(Path(directory) / "assentry.db"))
         raw.execute("PRAGMA synchronous = OFF")
         for trigger in ("entries_are_not_changed", "entries_are_not_deleted"):
             raw.execute(f"DROP TRIGGER {trigger}")

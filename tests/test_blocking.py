@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-import assent
-from assent.assemble import desk
-from assent.core.run import RunState
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.core.run import RunState
+from assentry.settings import load
 
 
 class Decider(threading.Thread):
@@ -41,7 +41,7 @@ class Decider(threading.Thread):
 
 @pytest.fixture
 def gate(tmp_path):
-    gate = assent.BlockingGate(assent.open(tmp_path / "a.db"))
+    gate = assentry.BlockingGate(assentry.open(tmp_path / "a.db"))
     yield gate
     gate.close()
 
@@ -66,7 +66,7 @@ def test_an_error_inside_the_block_is_recorded_and_raised(gate, tmp_path):
 def test_a_denied_proposal_never_enters_its_block(gate, tmp_path):
     proposal = gate.propose("transfer_money", {"amount": 5.0})
     Decider(str(tmp_path / "a.db"), "deny")
-    with pytest.raises(assent.Denied), proposal.execution():
+    with pytest.raises(assentry.Denied), proposal.execution():
         pytest.fail("ran although denied")
 
 
@@ -110,7 +110,7 @@ def test_what_stops_a_run_without_asyncio_cannot_be_swallowed(gate, tmp_path):
             except BaseException:
                 return
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         work()
 
 
@@ -136,7 +136,7 @@ def test_a_plain_function_goes_on_with_a_parked_run(gate, tmp_path):
     def resume(state, resumption):
         return [drop(path) for path in state]
 
-    with pytest.raises(assent.Parked), gate.run("Tidy up", host="loop") as run:  # noqa: PT012
+    with pytest.raises(assentry.Parked), gate.run("Tidy up", host="loop") as run:  # noqa: PT012
         run.snapshot(["a"])
         drop("a")
     with gate.worker():

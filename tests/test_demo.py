@@ -15,26 +15,26 @@ from typing import Any
 
 import pytest
 
-from assent.demo.world import A_YEAR, CI_FILE, OLD_CI, OLD_TESTS, OLDER_THAN_A_YEAR, PATTERN
+from assentry.demo.world import A_YEAR, CI_FILE, OLD_CI, OLD_TESTS, OLDER_THAN_A_YEAR, PATTERN
 from tests import forked
 
-ASSENT = [sys.executable, "-m", "assent"]
+ASSENTRY = [sys.executable, "-m", "assentry"]
 LONG = 300
 
 pytestmark = pytest.mark.slow
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The demo makes its folder in `folder`. ASSENT_HOME stays set, so that a demo that used it would show."""
+    """The demo makes its folder in `folder`. ASSENTRY_HOME stays set, so that a demo that used it would show."""
     return {**os.environ, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8", "TERM": "xterm"}
 
 
 def played(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
     """The JSON summary and the story of a scripted demo."""
     command = (
-        [*ASSENT, *options, "demo", "--script", "--json", "--speed", "10"] if options[:1] == ("--database",) else None
+        [*ASSENTRY, *options, "demo", "--script", "--json", "--speed", "10"] if options[:1] == ("--database",) else None
     )
-    command = command or [*ASSENT, "demo", "--script", "--json", "--speed", "10", *options]
+    command = command or [*ASSENTRY, "demo", "--script", "--json", "--speed", "10", *options]
     done = subprocess.run(
         command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=LONG, check=False
     )
@@ -43,9 +43,9 @@ def played(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
 
 
 def in_folder(folder: Path, *words: str) -> str:
-    """What a command said in the demo's folder, where `assent.toml` tells it the database and the keys."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")}
-    done = forked.assent(*words, cwd=folder, env=bare)
+    """What a command said in the demo's folder, where `assentry.toml` tells it the database and the keys."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("ASSENTRY_")}
+    done = forked.assentry(*words, cwd=folder, env=bare)
     assert done.code == 0, done.out + done.problem
     return done.out
 
@@ -64,7 +64,7 @@ def by_step(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {line["step"]: line for line in summary["requests"]}
 
 
-def test_the_careful_person_stages_denies_changes_and_takes_back(tmp_path: Path, assent_home: Path) -> None:
+def test_the_careful_person_stages_denies_changes_and_takes_back(tmp_path: Path, assentry_home: Path) -> None:
     summary, story = played(tmp_path, "--keep", "--seed", "1")
     folder = Path(summary["folder"])
 
@@ -98,7 +98,7 @@ def test_the_careful_person_stages_denies_changes_and_takes_back(tmp_path: Path,
     assert summary["ok"]
     assert summary["seconds_to_first_question"] > 0
     in_folder(folder, "audit", "verify")
-    assert list(assent_home.iterdir()) == []
+    assert list(assentry_home.iterdir()) == []
 
 
 def test_the_bold_person_deletes_deploys_rolls_back_and_mails_everybody(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_on_postgresql_it_keeps_to_a_workspace_of_its_own_and_removes_its_folder
     assert summary["ok"]
     assert summary["workspace"].startswith("demo-")
     assert len(summary["mail"]) == 1
-    assert list(tmp_path.glob("assent-demo-*")) == []
+    assert list(tmp_path.glob("assentry-demo-*")) == []
 
 
 def test_deciding_at_a_terminal_where_there_is_none_says_how_to_go_on(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*ASSENT, "demo", "--terminal"],
+        [*ASSENTRY, "demo", "--terminal"],
         env=environment(tmp_path),
         input="",
         capture_output=True,
@@ -139,8 +139,8 @@ def test_deciding_at_a_terminal_where_there_is_none_says_how_to_go_on(tmp_path: 
         check=False,
     )
     assert done.returncode == 2
-    assert "assent demo --script" in done.stdout
-    assert list(tmp_path.glob("assent-demo-*")) == []
+    assert "assentry demo --script" in done.stdout
+    assert list(tmp_path.glob("assentry-demo-*")) == []
 
 
 class Terminal:
@@ -149,7 +149,7 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [*ASSENT, "demo", "--terminal", "--speed", "10"],
+            [*ASSENTRY, "demo", "--terminal", "--speed", "10"],
             cwd=folder, env=environment(folder) | {"COLUMNS": "100"}, stdin=theirs, stdout=theirs, stderr=theirs,
         )  # fmt: skip
         os.close(theirs)
@@ -184,7 +184,7 @@ def test_in_a_terminal_enter_decides_nothing_other_terminals_count_and_an_interr
     terminal = Terminal(tmp_path)
     try:
         terminal.until("q stop >")
-        [folder] = tmp_path.glob("assent-demo-*")
+        [folder] = tmp_path.glob("assentry-demo-*")
         terminal.type("\n")
         terminal.until("Enter alone decides nothing")
         terminal.until("q stop >")
@@ -213,6 +213,6 @@ def test_in_a_terminal_enter_decides_nothing_other_terminals_count_and_an_interr
         terminal.until("still waits; did not run")
         terminal.until("is removed")
         assert terminal.process.wait(30) == 130
-        assert list(tmp_path.glob("assent-demo-*")) == []
+        assert list(tmp_path.glob("assentry-demo-*")) == []
     finally:
         terminal.close()

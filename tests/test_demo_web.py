@@ -17,9 +17,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from assent.demo.browser import CAST
+from assentry.demo.browser import CAST
 
-ASSENT = [sys.executable, "-m", "assent"]
+ASSENTRY = [sys.executable, "-m", "assentry"]
 LONG = 240
 STUCK = 120
 LINK = re.compile(r"http://\S+/enter\?link=\S+")
@@ -35,7 +35,7 @@ class Demo:
         self._summary = folder / "summary.json"
         with self._story.open("w") as story, self._summary.open("w") as summary:
             self.process = subprocess.Popen(
-                [*ASSENT, "demo", "--json", "--keep", "--speed", "10"],
+                [*ASSENTRY, "demo", "--json", "--keep", "--speed", "10"],
                 cwd=folder, env={**os.environ, "TMPDIR": str(folder), "PYTHONIOENCODING": "utf-8"},
                 stdin=subprocess.DEVNULL, stdout=summary, stderr=story,
             )  # fmt: skip
@@ -221,9 +221,9 @@ def decisions(keys: Keys) -> list[tuple[str, Callable[[], None]]]:
     ]
 
 
-def test_the_whole_demo_is_completed_with_the_keyboard(tmp_path: Path, assent_home: Path) -> None:
+def test_the_whole_demo_is_completed_with_the_keyboard(tmp_path: Path, assentry_home: Path) -> None:
     with playing(tmp_path) as demo, sync_playwright() as play:
-        chromium = os.environ.get("ASSENT_CHROMIUM") or "/usr/bin/chromium"
+        chromium = os.environ.get("ASSENTRY_CHROMIUM") or "/usr/bin/chromium"
         where = {"executable_path": chromium} if Path(chromium).exists() else {}
         browser = play.chromium.launch(args=["--no-sandbox", "--disable-gpu"], **where)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
@@ -243,7 +243,7 @@ def test_the_whole_demo_is_completed_with_the_keyboard(tmp_path: Path, assent_ho
         assert left == []
         summary = demo.summary()
         browser.close()
-    told = checked(summary, assent_home)
+    told = checked(summary, assentry_home)
     assert said == []
     assert (summary["files_left"], summary["files_staged"], summary["deployed"]) == (0, 847, "2026.11.0")
     assert {each["to"]: each["subject"] for each in summary["mail"]} == {
@@ -309,7 +309,7 @@ def words_for(card: str) -> tuple[str, dict[str, str]]:
     return "approve", {"confirm": html.unescape(phrase.group(1))} if phrase else {}
 
 
-def test_the_demo_is_decided_without_a_browser_and_without_a_terminal(tmp_path: Path, assent_home: Path) -> None:
+def test_the_demo_is_decided_without_a_browser_and_without_a_terminal(tmp_path: Path, assentry_home: Path) -> None:
     with playing(tmp_path) as demo:
         reader = Reader(demo.link)
         reader.come_in()
@@ -324,7 +324,7 @@ def test_the_demo_is_decided_without_a_browser_and_without_a_terminal(tmp_path: 
                 assert demo.process.wait(60) == 0, demo.story  # it is over, and its server with it
             time.sleep(0.05)
         summary = demo.summary()
-    told = checked(summary, assent_home)
+    told = checked(summary, assentry_home)
     assert (summary["files_left"], summary["deployed"]) == (847 - 312, "2026.11.0")
     paid = [json.loads(line) for line in (Path(summary["folder"]) / "payments.jsonl").read_text().splitlines()]
     assert [each["amount"] for each in paid] == [12_400.0, 42.9, 18.5]
@@ -339,5 +339,5 @@ def test_a_signal_ends_it_in_order_and_says_what_still_waits(tmp_path: Path) -> 
         demo.process.send_signal(signal.SIGTERM)
         assert demo.process.wait(60) == 130
     assert re.search(r"Pay €12,400\.00[^·]* · still waits; did not\s+run", demo.story)
-    [folder] = tmp_path.glob("assent-demo-*")
+    [folder] = tmp_path.glob("assentry-demo-*")
     assert not (folder / "payments.jsonl").exists()

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from assent import errors
-from assent.assemble import desk
-from assent.cli.app import app
-from assent.core.policy_file import KEYS, load_policy
-from assent.settings import Settings, load
+from assentry import errors
+from assentry.assemble import desk
+from assentry.cli.app import app
+from assentry.core.policy_file import KEYS, load_policy
+from assentry.settings import Settings, load
 from tests.adapters.model_server import models_of_pages
 
 ROOT = Path(__file__).parent.parent
@@ -63,15 +63,15 @@ class Reviewer(threading.Thread):
 
 
 @pytest.mark.parametrize("code", list(blocks("python")))
-def test_every_python_block_runs(code, tmp_path, assent_home):
-    reviewer = Reviewer(tmp_path / "assent.db")
+def test_every_python_block_runs(code, tmp_path, assentry_home):
+    reviewer = Reviewer(tmp_path / "assentry.db")
     reviewer.start()
-    models = models_of_pages(assent_home) if re.search("anthropic|openai|claude", code) else nullcontext({})
+    models = models_of_pages(assentry_home) if re.search("anthropic|openai|claude", code) else nullcontext({})
     try:
         with models as found:
             done = subprocess.run(
                 [sys.executable, "-c", code],
-                cwd=tmp_path, env={**os.environ, **found, "ASSENT_HOME": str(assent_home)},
+                cwd=tmp_path, env={**os.environ, **found, "ASSENTRY_HOME": str(assentry_home)},
                 capture_output=True, text=True, timeout=60, check=False,
             )  # fmt: skip
     finally:
@@ -87,7 +87,7 @@ def test_every_yaml_block_is_a_policy_that_loads(text):
 
 @pytest.mark.parametrize("text", list(blocks("sh", "console", "shell")))
 def test_every_make_target_exists(text):
-    """The `assent` lines of these blocks are run by the tests of the terminal's page."""
+    """The `assentry` lines of these blocks are run by the tests of the terminal's page."""
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for line in text.splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
@@ -103,9 +103,9 @@ def test_every_error_setting_policy_key_and_command_is_documented():
     raised = [name for name, each in vars(errors).items() if inspect.isclass(each) and issubclass(each, BaseException)]
     settings = [field.name for field in fields(Settings)]
     missing = [name for name in raised if f"`{name}`" not in text]
-    missing += [name for name in settings if f"ASSENT_{name.upper()}" not in text]
+    missing += [name for name in settings if f"ASSENTRY_{name.upper()}" not in text]
     missing += [f"policy key {key}" for key in _policy_keys() if not re.search(rf"\b{re.escape(key)}\b", text)]
-    missing += [f"assent {path}" for path in _commands(get_command(app)) if f"assent {path}" not in text]
+    missing += [f"assentry {path}" for path in _commands(get_command(app)) if f"assentry {path}" not in text]
     assert missing == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
-PACKAGE = "assent"
+PACKAGE = "assentry"
 
 # Who may import whom. A layer may also import itself, except where SEPARATE says otherwise.
 LOW = {"errors", "core", "ports"}
@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "testing": BELOW,
     "server": BELOW | {"assemble", "telling", PACKAGE},
     "demo": BELOW | {"assemble", "telling", "server", PACKAGE},
-    # `assent demo` and `assent serve` are commands: cli stands on both, and neither on cli.
+    # `assentry demo` and `assentry serve` are commands: cli stands on both, and neither on cli.
     "cli": BELOW | {"assemble", "telling", "demo", "server", "remote", "adapters", PACKAGE},
     "__main__": {"cli"},
 }
@@ -150,12 +150,12 @@ def arrows(found: dict[str, Module]) -> list[Arrow]:
 
 
 def layer(name: str) -> str:
-    """The part of the house a module belongs to: `core` for assent.core.action."""
+    """The part of the house a module belongs to: `core` for assentry.core.action."""
     return name.split(".")[1] if "." in name else name
 
 
 def room(name: str) -> str:
-    """The part of its layer: `sqlite` for assent.stores.sqlite.claims, "" for assent.stores itself."""
+    """The part of its layer: `sqlite` for assentry.stores.sqlite.claims, "" for assentry.stores itself."""
     return name.split(".")[2] if name.count(".") > 1 else ""
 
 
@@ -263,25 +263,25 @@ def test_imports_point_one_way_and_the_core_is_pure() -> None:
 
 
 GOOD = {
-    "__init__.py": "from assent.assemble import open_gate",
+    "__init__.py": "from assentry.assemble import open_gate",
     "errors.py": "",
     "core/__init__.py": "",
-    "core/action.py": "from datetime import datetime\nfrom assent.errors import Refused",
-    "core/policy.py": "from assent.core.action import Action",
-    "ports.py": "from assent.core import action",
+    "core/action.py": "from datetime import datetime\nfrom assentry.errors import Refused",
+    "core/policy.py": "from assentry.core.action import Action",
+    "ports.py": "from assentry.core import action",
     "engine/__init__.py": "",
-    "engine/gate.py": "import assent.ports\nfrom assent.core.policy import judge",
+    "engine/gate.py": "import assentry.ports\nfrom assentry.core.policy import judge",
     "stores/__init__.py": "",
-    "stores/rows.py": "from assent.core.action import Action",
-    "stores/sqlite.py": "from assent.stores import rows",
+    "stores/rows.py": "from assentry.core.action import Action",
+    "stores/sqlite.py": "from assentry.stores import rows",
     "stores/postgres/__init__.py": "",
-    "stores/postgres/claims.py": "from assent.stores.rows import row\nfrom . import pool",
+    "stores/postgres/claims.py": "from assentry.stores.rows import row\nfrom . import pool",
     "stores/postgres/pool.py": "import psycopg",
-    "channels/email.py": "from assent import ports",
-    "assemble.py": "from assent.engine import gate\nfrom assent.stores.sqlite import Sqlite",
-    "cli/__init__.py": "from assent.cli.inbox import inbox",
-    "cli/inbox.py": "from assent import open_gate\nfrom assent.demo import play",
-    "demo/__init__.py": "import assent",
+    "channels/email.py": "from assentry import ports",
+    "assemble.py": "from assentry.engine import gate\nfrom assentry.stores.sqlite import Sqlite",
+    "cli/__init__.py": "from assentry.cli.inbox import inbox",
+    "cli/inbox.py": "from assentry import open_gate\nfrom assentry.demo import play",
+    "demo/__init__.py": "import assentry",
 }
 
 
@@ -300,37 +300,37 @@ def test_a_good_tree_has_no_complaints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "complaint"),
     [
-        ("errors.py", "import assent.core.action", "errors.py:1: assent.errors -> assent.core.action"),
-        ("core/action.py", "\nfrom assent import ports", "action.py:2: assent.core.action -> assent.ports"),
-        ("core/action.py", "from ..ports import Store", "action.py:1: assent.core.action -> assent.ports"),
-        ("core/action.py", "from assent import open_gate", "action.py:1: assent.core.action -> assent: "),
-        ("ports.py", "def f():\n    from assent.engine.gate import Gate", "ports.py:2: assent.ports -> "),
+        ("errors.py", "import assentry.core.action", "errors.py:1: assentry.errors -> assentry.core.action"),
+        ("core/action.py", "\nfrom assentry import ports", "action.py:2: assentry.core.action -> assentry.ports"),
+        ("core/action.py", "from ..ports import Store", "action.py:1: assentry.core.action -> assentry.ports"),
+        ("core/action.py", "from assentry import open_gate", "action.py:1: assentry.core.action -> assentry: "),
+        ("ports.py", "def f():\n    from assentry.engine.gate import Gate", "ports.py:2: assentry.ports -> "),
         (
             "core/policy.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import assent.engine.gate",
-            "policy.py:3: assent.core.policy -> assent.engine.gate: core may import errors",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import assentry.engine.gate",
+            "policy.py:3: assentry.core.policy -> assentry.engine.gate: core may import errors",
         ),
-        ("engine/gate.py", "from assent.stores import sqlite", "assent.engine.gate -> assent.stores.sqlite"),
-        ("engine/gate.py", "from assent.assemble import x", "assent.engine.gate -> assent.assemble"),
+        ("engine/gate.py", "from assentry.stores import sqlite", "assentry.engine.gate -> assentry.stores.sqlite"),
+        ("engine/gate.py", "from assentry.assemble import x", "assentry.engine.gate -> assentry.assemble"),
         (
             "engine/gate.py",
-            "import importlib\nimportlib.import_module('assent.cli')",
-            "gate.py:2: assent.engine.gate -> assent.cli",
+            "import importlib\nimportlib.import_module('assentry.cli')",
+            "gate.py:2: assentry.engine.gate -> assentry.cli",
         ),
-        ("stores/sqlite.py", "from assent.engine import gate", "assent.stores.sqlite -> assent.engine.gate"),
+        ("stores/sqlite.py", "from assentry.engine import gate", "assentry.stores.sqlite -> assentry.engine.gate"),
         ("stores/sqlite.py", "from .postgres import pool", "siblings in stores share only handoff, hands, listing"),
-        ("channels/slack.py", "from assent.channels import email", "siblings in channels share only nothing"),
-        ("settings.py", "import assent.ports", "settings may import core, errors"),
-        ("demo/__init__.py", "import assent.cli", "assent.demo -> assent.cli"),
-        ("helpers.py", "", "helpers.py:1: assent.helpers has no place in MAY_IMPORT yet"),
+        ("channels/slack.py", "from assentry.channels import email", "siblings in channels share only nothing"),
+        ("settings.py", "import assentry.ports", "settings may import core, errors"),
+        ("demo/__init__.py", "import assentry.cli", "assentry.demo -> assentry.cli"),
+        ("helpers.py", "", "helpers.py:1: assentry.helpers has no place in MAY_IMPORT yet"),
         (
             "core/action.py",
-            "from assent.core.policy import judge",
-            "cycle: assent.core.action -> ",
+            "from assentry.core.policy import judge",
+            "cycle: assentry.core.action -> ",
         ),
-        ("core/action.py", "import os.path", "action.py:1: assent.core.action -> os.path"),
-        ("core/action.py", "from time import time", "action.py:1: assent.core.action -> time"),
-        ("core/action.py", "def f():\n    import uuid", "action.py:2: assent.core.action -> uuid"),
+        ("core/action.py", "import os.path", "action.py:1: assentry.core.action -> os.path"),
+        ("core/action.py", "from time import time", "action.py:1: assentry.core.action -> time"),
+        ("core/action.py", "def f():\n    import uuid", "action.py:2: assentry.core.action -> uuid"),
         ("core/action.py", "import datetime\ndatetime.datetime.now()", "action.py:2: datetime.now"),
         (
             "core/action.py",
@@ -348,13 +348,13 @@ def test_a_planted_fault_is_found(tmp_path: Path, file: str, text: str, complain
 
 def test_a_cycle_of_three_is_drawn_in_full(tmp_path: Path) -> None:
     files = {
-        "engine/a.py": "from assent.engine import b",
-        "engine/b.py": "def late():\n    from assent.engine import c",
-        "engine/c.py": "import assent.engine.a",
+        "engine/a.py": "from assentry.engine import b",
+        "engine/b.py": "def late():\n    from assentry.engine import c",
+        "engine/c.py": "import assentry.engine.a",
     }
     [found] = complaints(plant(tmp_path / "src", files))
-    assert "assent.engine.a -> assent.engine.b -> assent.engine.c -> assent.engine.a" in found
-    assert "engine/b.py:2: assent.engine.b -> assent.engine.c" in found
+    assert "assentry.engine.a -> assentry.engine.b -> assentry.engine.c -> assentry.engine.a" in found
+    assert "engine/b.py:2: assentry.engine.b -> assentry.engine.c" in found
 
 
 def test_the_drawing_shows_each_module_and_what_it_imports(tmp_path: Path) -> None:

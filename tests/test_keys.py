@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assent.core.export import with_successor
-from assent.core.signing import PublicKeys
-from assent.errors import KeyProblem
-from assent.keys import KeyRing, home
-from assent.ports import Signed
+from assentry.core.export import with_successor
+from assentry.core.signing import PublicKeys
+from assentry.errors import KeyProblem
+from assentry.keys import KeyRing, home
+from assentry.ports import Signed
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -75,14 +75,14 @@ def test_processes_that_start_together_agree_on_one_key(tmp_path: Path) -> None:
 
 
 def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSENT_HOME", "/a")
+    monkeypatch.setenv("ASSENTRY_HOME", "/a")
     assert home() == Path("/a")
-    monkeypatch.delenv("ASSENT_HOME")
+    monkeypatch.delenv("ASSENTRY_HOME")
     monkeypatch.setenv("XDG_DATA_HOME", "/x")
-    assert home() == Path("/x/assent")
+    assert home() == Path("/x/assentry")
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
     monkeypatch.setenv("HOME", "/h")
-    assert home() == Path("/h/.local/share/assent")
+    assert home() == Path("/h/.local/share/assentry")
 
 
 @pytest.mark.parametrize("suffix", ["key", "secret"])
@@ -112,7 +112,7 @@ def test_a_directory_that_cannot_be_used_is_a_key_problem(tmp_path: Path) -> Non
     ring = KeyRing(tmp_path / "file" / "home")
     signed = Signed("main", 1, "t", "k", "s")
     for use in (lambda: ring.key_id, lambda: ring.seal("c", "s"), lambda: ring.keep("db", signed)):
-        with pytest.raises(KeyProblem, match="ASSENT_HOME"):
+        with pytest.raises(KeyProblem, match="ASSENTRY_HOME"):
             use()
 
 

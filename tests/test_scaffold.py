@@ -115,4 +115,4 @@ def test_a_killed_test_run_leaves_neither_server_nor_data() -> None:
 
 
 def test_a_test_has_a_home_of_its_own(tmp_path: Path) -> None:
-    assert Path(os.environ["ASSENT_HOME"]).is_relative_to(tmp_path)
+    assert Path(os.environ["ASSENTRY_HOME"]).is_relative_to(tmp_path)

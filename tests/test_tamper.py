@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from assent.core import audit, export, signing
-from assent.keys import KeyRing
+from assentry.core import audit, export, signing
+from assentry.keys import KeyRing
 from tests import tamper
 
 

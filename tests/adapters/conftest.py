@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from assent.assemble import desk
-from assent.settings import load
+from assentry.assemble import desk
+from assentry.settings import load
 from tests.adapters.mcp_place import Place
 
 
@@ -21,7 +21,7 @@ async def place(database: str, tmp_path: Path) -> AsyncIterator[Place]:
 @pytest.fixture
 async def one(tmp_path: Path) -> AsyncIterator[Place]:
     """On one of them."""
-    database = str(tmp_path / "assent.db")
+    database = str(tmp_path / "assentry.db")
     made = await desk(load({"database": database}))
     yield Place(tmp_path, made, database)
     await made.store.close()

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import pytest
 
-import assent
-from assent.adapters.tool_calls import ask_person
-from assent.assemble import desk
-from assent.core.request import Request, State
-from assent.core.run import Run, RunState
-from assent.errors import GuardError, Parked, RunStopped
-from assent.ports import Filter, RunFilter
-from assent.settings import load
+import assentry
+from assentry.adapters.tool_calls import ask_person
+from assentry.assemble import desk
+from assentry.core.request import Request, State
+from assentry.core.run import Run, RunState
+from assentry.errors import GuardError, Parked, RunStopped
+from assentry.ports import Filter, RunFilter
+from assentry.settings import load
 from tests.at_desk import PATIENCE, AtDesk
 
 POLICY = """\
@@ -116,7 +116,7 @@ class Agent(Protocol):
 class Framework(Protocol):
     """How a test makes an agent."""
 
-    async def agent(self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Agent:
+    async def agent(self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Agent:
         """An agent with this script and these tools; `nested` has an agent inside it that has the tools.
 
         The outer one of a nested pair hands everything on to the inner one, in whatever way its framework has.
@@ -135,8 +135,8 @@ class House(AtDesk):
     stack: AsyncExitStack
     world: World = field(default_factory=World)
 
-    async def gate(self) -> assent.Gate:
-        gate = assent.open(self.database, agent="tester")
+    async def gate(self) -> assentry.Gate:
+        gate = assentry.open(self.database, agent="tester")
         self.stack.push_async_callback(gate.close)
         return gate
 
@@ -230,7 +230,7 @@ class Contract:
 
     @pytest.fixture(params=["waits", "parks"])
     async def house(self, request: pytest.FixtureRequest, framework: Framework, tmp_path: Path) -> AsyncIterator[House]:
-        async with house_of(framework, str(tmp_path / "assent.db"), wait=request.param == "waits") as made:
+        async with house_of(framework, str(tmp_path / "assentry.db"), wait=request.param == "waits") as made:
             yield made
 
     async def test_what_may_run_runs_and_nobody_is_asked(self, house: House) -> None:
@@ -332,7 +332,7 @@ class Contract:
         assert house.world.did == [f"sign in ann {SECRETS[0]} {SECRETS[1]}"]
         assert house.world.heard["c-sign"] == "signed in as ann"
         assert "not twice" in house.world.heard["c-again"]
-        for file in Path(house.database).parent.glob("assent.db*"):
+        for file in Path(house.database).parent.glob("assentry.db*"):
             assert not [each for each in SECRETS if each.encode() in file.read_bytes()], file.name
 
     async def test_an_id_that_is_used_again_for_another_call_runs_nothing(self, house: House) -> None:
@@ -344,7 +344,7 @@ class Contract:
     async def test_begun_again_while_it_waits_it_asks_nobody_a_second_time(
         self, framework: Framework, tmp_path: Path
     ) -> None:
-        async with house_of(framework, str(tmp_path / "assent.db"), wait=False) as house:
+        async with house_of(framework, str(tmp_path / "assentry.db"), wait=False) as house:
             gate = await house.gate()
             agent = await framework.agent(gate, [turn(READ, DELETE), DONE], house.world, wait=False, nested=False)
             with pytest.raises(Parked):
@@ -388,7 +388,7 @@ class Contract:
         work = asyncio.create_task(agent.begin("tidy up", "k1"))
         (request,) = await house.waiting()
         await house.deny(request, "stop all of it", stop=True)
-        with pytest.raises((RunStopped, Parked, assent.Denied)):
+        with pytest.raises((RunStopped, Parked, assentry.Denied)):
             await work
         async with asyncio.timeout(PATIENCE):
             await house.ended(RunState.STOPPED)
@@ -419,7 +419,7 @@ class Contract:
         self, framework: Framework, database: str
     ) -> None:
         async with house_of(framework, database, wait=False) as house:
-            gate = assent.open(database, agent="tester")
+            gate = assentry.open(database, agent="tester")
             agent = await framework.agent(
                 gate, [turn(READ), turn(NOTE, MAIL), DONE], house.world, wait=False, nested=False
             )
@@ -429,7 +429,7 @@ class Contract:
             assert (await house.run()).state is RunState.PARKED
             (request,) = await house.waiting()
             await house.modify(request, to="ann@example.com")
-            later = assent.open(database, agent="tester")
+            later = assentry.open(database, agent="tester")
             await framework.agent(later, [turn(READ), turn(NOTE, MAIL), DONE], house.world, wait=False, nested=False)
             async with later.worker(), asyncio.timeout(PATIENCE):
                 await house.ended()

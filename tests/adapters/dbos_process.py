@@ -1,4 +1,4 @@
-"""A process with a workflow in it, to be killed where it is told: ASSENT DBOS FILE begin|follow WHERE."""
+"""A process with a workflow in it, to be killed where it is told: ASSENTRY DBOS FILE begin|follow WHERE."""
 
 import asyncio
 import json
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from dbos import DBOS, DBOSPortableJSONSerializer
 
-import assent
-from assent.adapters.dbos import dbos_host
-from assent.ports import RunFilter
+import assentry
+from assentry.adapters.dbos import dbos_host
+from assentry.ports import RunFilter
 
 database, system, file, task, where = sys.argv[1:]
-gate = assent.open(database, agent="cleanup", lease=timedelta(seconds=2))
+gate = assentry.open(database, agent="cleanup", lease=timedelta(seconds=2))
 dbos = DBOS(
     config={
         "name": "works",
@@ -66,7 +66,7 @@ async def main() -> None:
     if task == "begin":
         try:
             await host.start(tidy)
-        except assent.Parked:
+        except assentry.Parked:
             did("parked")
     async with gate.worker():
         while (run := (await gate.store.runs("default", RunFilter()))[0]).state.is_open:

@@ -10,8 +10,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-import assent
-from assent.adapters.langgraph import attach, gated
+import assentry
+from assentry.adapters.langgraph import attach, gated
 
 DATABASE, FOLDER, PART = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 
@@ -43,7 +43,7 @@ def model(state: MessagesState) -> dict[str, Any]:
 
 
 async def main() -> None:
-    gate = assent.open(DATABASE, agent="tester")
+    gate = assentry.open(DATABASE, agent="tester")
     builder = StateGraph(MessagesState)
     builder.add_node("model", model)
     builder.add_node("tools", ToolNode([note, send_mail], **gated(gate)))

@@ -17,15 +17,15 @@ import mcp_types
 from mcp import Client, StdioServerParameters
 from mcp.shared.message import SessionMessage
 
-from assent.adapters.mcp_proxy.held import Manner
-from assent.adapters.mcp_proxy.link import Link, linked
-from assent.adapters.mcp_proxy.logins import Logins
-from assent.adapters.mcp_proxy.servers import Server
-from assent.assemble import Desk, errands_for, keys_for
-from assent.core.request import Request, State
-from assent.engine.errands import Notebook
-from assent.ports import Filter
-from assent.settings import load
+from assentry.adapters.mcp_proxy.held import Manner
+from assentry.adapters.mcp_proxy.link import Link, linked
+from assentry.adapters.mcp_proxy.logins import Logins
+from assentry.adapters.mcp_proxy.servers import Server
+from assentry.assemble import Desk, errands_for, keys_for
+from assentry.core.request import Request, State
+from assentry.engine.errands import Notebook
+from assentry.ports import Filter
+from assentry.settings import load
 
 SERVER, PLAIN = (Path(__file__).parent / name for name in ("mcp_server.py", "mcp_plain.py"))
 
@@ -52,8 +52,8 @@ class Place:
         return Server(name, (sys.executable, str(PLAIN), str(self.folder / "ledger")))
 
     def proxy(self, *options: str) -> list[str]:
-        """`assent mcp` with these options, as a client would start it."""
-        return [sys.executable, "-m", "assent", "--database", self.database, "mcp", *options]
+        """`assentry mcp` with these options, as a client would start it."""
+        return [sys.executable, "-m", "assentry", "--database", self.database, "mcp", *options]
 
     def stdio(self, command: list[str], **env: str) -> StdioServerParameters:
         return StdioServerParameters(

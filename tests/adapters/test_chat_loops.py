@@ -8,9 +8,9 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-import assent
-from assent.adapters.hosted import Hosted
-from assent.adapters.toolbox import Toolbox
+import assentry
+from assentry.adapters.hosted import Hosted
+from assentry.adapters.toolbox import Toolbox
 from tests.adapters.contract import Contract, Turn, World, house_of
 from tests.adapters.model_server import ModelServer, model_server
 
@@ -30,7 +30,7 @@ def anthropic_loop(client: AsyncAnthropic, tools: Toolbox) -> Any:
                     model="claude", max_tokens=999, messages=messages, tools=tools.anthropic
                 )  # fmt: skip
                 messages.append({"role": "assistant", "content": [block.model_dump() for block in reply.content]})
-                assent.current_run().snapshot(messages)
+                assentry.current_run().snapshot(messages)
                 continue
             uses = [block for block in last["content"] if block["type"] == "tool_use"]
             if not uses:
@@ -52,7 +52,7 @@ def openai_loop(client: AsyncOpenAI, tools: Toolbox) -> Any:
             if last["role"] != "assistant":
                 reply = await client.chat.completions.create(model="gpt", messages=messages, tools=tools.openai)
                 messages.append(reply.choices[0].message.model_dump(exclude_none=True))
-                assent.current_run().snapshot(messages)
+                assentry.current_run().snapshot(messages)
                 continue
             calls = last.get("tool_calls")
             if not calls:
@@ -85,7 +85,7 @@ class Loops:
     def __init__(self, server: ModelServer, which: str) -> None:
         self._server, self._which = server, which
 
-    async def agent(self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Loop:
+    async def agent(self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Loop:
         server = self._server
         server.turns, server.heard = turns, world.heard
         if self._which == "anthropic":
@@ -129,7 +129,7 @@ async def test_a_function_of_ones_own_that_is_called_ask_person_is_no_question(t
         did.append(disk)
         return question
 
-    async with house_of(Loops(ModelServer(), ""), str(tmp_path / "assent.db"), wait=True) as house:
+    async with house_of(Loops(ModelServer(), ""), str(tmp_path / "assentry.db"), wait=True) as house:
         tools = Toolbox(await house.gate(), [ask_person])
         task = house.start(tools.call("ask_person", {"question": "Nice weather?", "disk": "a"}, "c-1"))
         (request,) = await house.waiting()

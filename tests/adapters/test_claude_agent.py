@@ -1,4 +1,4 @@
-"""The Claude Agent SDK under Assent, with Claude's real runtime and a model that follows a script."""
+"""The Claude Agent SDK under Assentry, with Claude's real runtime and a model that follows a script."""
 
 import asyncio
 import inspect
@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, create_sdk_mcp_server, query, tool
 
-import assent
-from assent.adapters.claude_agent import AttachedClaude, Hooks, ask_person, attach, hooked, permissions
-from assent.adapters.tool_calls import ASK, ToolCalls
-from assent.core.request import Request, State
-from assent.core.run import RunState
-from assent.errors import GuardError
-from assent.ports import Filter
+import assentry
+from assentry.adapters.claude_agent import AttachedClaude, Hooks, ask_person, attach, hooked, permissions
+from assentry.adapters.tool_calls import ASK, ToolCalls
+from assentry.core.request import Request, State
+from assentry.core.run import RunState
+from assentry.errors import GuardError
+from assentry.ports import Filter
 from tests import forked
 from tests.adapters.contract import DELETE, MAIL, READ, Contract, House, Turn, World, house_of, turn
 from tests.adapters.model_server import ModelServer, model_server
@@ -77,7 +77,7 @@ class Claude:
         self.server, self.folder = server, folder
 
     async def agent(
-        self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> Session:
         self.server.heard = world.heard
         self.server.turns = list(turns)
@@ -106,7 +106,7 @@ class TestClaudeAgent(Contract):
 
 @pytest.fixture
 async def house(server: ModelServer, tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(Claude(server, tmp_path), str(tmp_path / "assent.db"), wait=False) as made:
+    async with house_of(Claude(server, tmp_path), str(tmp_path / "assentry.db"), wait=False) as made:
         yield made
         await made.rest()
 
@@ -189,9 +189,9 @@ async def test_what_claudes_own_rules_leave_open_is_asked(
 async def test_claude_code_itself_asks_through_the_hook_that_was_installed(
     house: House, server: ModelServer, tmp_path: Path
 ) -> None:
-    """The real runtime, with a settings file that `assent hook install` wrote."""
+    """The real runtime, with a settings file that `assentry hook install` wrote."""
     settings = tmp_path / ".claude" / "settings.json"
-    done = forked.assent(
+    done = forked.assentry(
         "--database", house.database, "hook", "install", "--settings", str(settings), cwd=tmp_path, env=dict(os.environ)
     )
     assert done.code == 0, done.problem
@@ -202,8 +202,8 @@ async def test_claude_code_itself_asks_through_the_hook_that_was_installed(
     )
     environment = {
         **options.env,
-        "ASSENT_HOME": os.environ["ASSENT_HOME"],
-        "ASSENT_DATABASE": house.database,
+        "ASSENTRY_HOME": os.environ["ASSENTRY_HOME"],
+        "ASSENTRY_DATABASE": house.database,
         "IS_SANDBOX": "1",
     }
     options = replace(options, env=environment)
@@ -322,7 +322,7 @@ async def test_options_with_hooks_that_could_change_calls_are_refused(house: Hou
 async def test_a_call_that_another_hook_turns_away_does_not_stay_running(
     house: House, server: ModelServer, tmp_path: Path
 ) -> None:
-    gate = assent.open(house.database, agent="tester", lease=timedelta(seconds=1))
+    gate = assentry.open(house.database, agent="tester", lease=timedelta(seconds=1))
     house.stack.push_async_callback(gate.close)
     server.turns, server.heard = [turn(DELETE), Turn(text="all done")], house.world.heard
     theirs = hook_that(permissionDecision="deny", permissionDecisionReason="no")
@@ -366,11 +366,11 @@ async def test_an_error_with_half_a_character_is_on_record(house: House) -> None
 
 KILLED = """
 import asyncio, datetime, os, sys
-import assent
-from assent.adapters.claude_agent import attach
+import assentry
+from assentry.adapters.claude_agent import attach
 
 async def main():
-    gate = assent.open(sys.argv[1], agent="tester", lease=datetime.timedelta(seconds=1))
+    gate = assentry.open(sys.argv[1], agent="tester", lease=datetime.timedelta(seconds=1))
     attach(gate)
     async with gate.run("go", key="k", host="claude:claude") as run:
         run.snapshot({"prompt": "go", "session": "", "deferred": False, "asked": {}})

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from assent.adapters.claude_code import EVENTS
-from assent.assemble import Desk, desk
-from assent.cli import hooks
-from assent.cli.app import run
-from assent.core.advance import phrase
-from assent.core.authority import Principal
-from assent.core.request import Request, State
-from assent.engine.identity import Identities
-from assent.engine.policies import apply_policy
-from assent.ports import Filter
-from assent.server.serving import Address, standing
-from assent.settings import load
+from assentry.adapters.claude_code import EVENTS
+from assentry.assemble import Desk, desk
+from assentry.cli import hooks
+from assentry.cli.app import run
+from assentry.core.advance import phrase
+from assentry.core.authority import Principal
+from assentry.core.request import Request, State
+from assentry.engine.identity import Identities
+from assentry.engine.policies import apply_policy
+from assentry.ports import Filter
+from assentry.server.serving import Address, standing
+from assentry.settings import load
 from tests import forked
 
 DELETE = {"command": "rm -rf /srv/old"}
@@ -47,7 +47,7 @@ class Claude:
             "hook_event_name": event, "tool_name": tool, "tool_input": args, "tool_use_id": call, **fields,
         }  # fmt: skip
         return await asyncio.to_thread(
-            forked.assent, *self.words, "hook", "claude-code", *more,
+            forked.assentry, *self.words, "hook", "claude-code", *more,
             cwd=self.folder, env=self.environment, said=json.dumps(told),
         )  # fmt: skip
 
@@ -76,7 +76,7 @@ class Claude:
 
 @pytest.fixture(params=["sqlite", "postgres", "server"])
 async def claude(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Claude]:
-    file = str(tmp_path / "assent.db")
+    file = str(tmp_path / "assentry.db")
     database = request.getfixturevalue("postgres_database") if request.param == "postgres" else file
     settings = load({"database": database})
     place = await desk(settings)
@@ -86,7 +86,7 @@ async def claude(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         if request.param == "server":
             server = await stack.enter_async_context(standing(settings, Address(port=0)))
             _, token = await Identities(place.store, "default").give_token(Principal("root"), "claude-code")
-            words, environment["ASSENT_TOKEN"] = ("--server", server.url), token
+            words, environment["ASSENTRY_TOKEN"] = ("--server", server.url), token
         yield Claude(tmp_path, place, words, environment)
 
 
@@ -258,7 +258,7 @@ async def test_a_strangers_tool_is_nobodys_word(claude: Claude, name: str) -> No
 @pytest.mark.parametrize("said", ["", "[1]", "{", '{"hook_event_name": "PreToolUse"}', "null"])
 async def test_what_is_no_event_blocks(claude: Claude, said: str) -> None:
     done = await asyncio.to_thread(
-        forked.assent, *claude.words, "hook", "claude-code", cwd=claude.folder, env=claude.environment, said=said
+        forked.assentry, *claude.words, "hook", "claude-code", cwd=claude.folder, env=claude.environment, said=said
     )
     assert (done.code, done.out) == (2, "")
     assert "it did not run" in done.problem
@@ -266,10 +266,10 @@ async def test_what_is_no_event_blocks(claude: Claude, said: str) -> None:
 
 async def test_without_a_database_or_a_server_that_answers_nothing_runs(tmp_path: Path) -> None:
     event = json.dumps({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": DELETE})
-    nowhere = {name: value for name, value in os.environ.items() if name != "ASSENT_TOKEN"}
+    nowhere = {name: value for name, value in os.environ.items() if name != "ASSENTRY_TOKEN"}
     for words, why in ((("--database", str(tmp_path / "no.db")), "no database"), (("--server", "http://x"), "TOKEN")):
         done = await asyncio.to_thread(
-            forked.assent, *words, "hook", "claude-code", cwd=tmp_path, env=nowhere, said=event
+            forked.assentry, *words, "hook", "claude-code", cwd=tmp_path, env=nowhere, said=event
         )
         assert done.code == 2
         assert why in done.problem
@@ -288,7 +288,7 @@ async def test_it_is_installed_once_and_removed_and_leaves_the_rest_alone(claude
 
     async def told(*words: str) -> forked.Done:
         return await asyncio.to_thread(
-            forked.assent, *claude.words, "hook", *words, cwd=claude.folder, env=claude.environment
+            forked.assentry, *claude.words, "hook", *words, cwd=claude.folder, env=claude.environment
         )
 
     for _ in range(2):
@@ -299,7 +299,7 @@ async def test_it_is_installed_once_and_removed_and_leaves_the_rest_alone(claude
     assert [len(made["hooks"][event]) for event in EVENTS] == [2, 1, 1]
     assert file.stat().st_mode & 0o777 == 0o600
     command = shlex.split(made["hooks"]["PostToolUse"][0]["hooks"][0]["command"])
-    assert command[1:3] == ["-m", "assent"]
+    assert command[1:3] == ["-m", "assentry"]
     assert command[-2:] == ["hook", "claude-code"]
     assert claude.words[1] in command
     assert (await told("remove")).code == 0
@@ -314,7 +314,7 @@ async def test_it_is_installed_once_and_removed_and_leaves_the_rest_alone(claude
 async def test_the_database_is_made_where_there_is_none(tmp_path: Path) -> None:
     for says in ("a new database, for there was none", ""):
         done = await asyncio.to_thread(
-            forked.assent, "--database", "new.db", "hook", "install", cwd=tmp_path, env=os.environ
+            forked.assentry, "--database", "new.db", "hook", "install", cwd=tmp_path, env=os.environ
         )
         assert (done.code, "a new database" in done.out) == (0, bool(says)), done.problem
     assert (tmp_path / "new.db").exists()
@@ -324,13 +324,13 @@ async def test_every_command_of_the_page_works(tmp_path: Path) -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "claude-code.md").read_text()
     (block,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (policy,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "assent.yaml").write_text(policy)
-    block += "assent policy apply assent.yaml\n"
+    (tmp_path / "assentry.yaml").write_text(policy)
+    block += "assentry policy apply assentry.yaml\n"
     assert f"`{block.splitlines()[-1]}`" in page
     for line in block.splitlines():
         program, *words = shlex.split(line)
-        assert program == "assent"
-        done = await asyncio.to_thread(forked.assent, *words, cwd=tmp_path, env=os.environ)
+        assert program == "assentry"
+        done = await asyncio.to_thread(forked.assentry, *words, cwd=tmp_path, env=os.environ)
         assert done.code == 0, done.problem
     assert json.loads((tmp_path / ".claude" / "settings.json").read_text()) == {}
 

@@ -1,4 +1,4 @@
-"""DBOS workflows under Assent: they park as rows, go on elsewhere, and take no step and no effect twice."""
+"""DBOS workflows under Assentry: they park as rows, go on elsewhere, and take no step and no effect twice."""
 
 import asyncio
 import json
@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, WorkflowStatus
 
-import assent
-from assent.adapters.dbos import SHELF, DbosHost, dbos_host
-from assent.assemble import desk
-from assent.core.decision import Finding
-from assent.core.request import State
-from assent.core.run import Run, RunState
-from assent.core.run_life import Enter, Stop, advance_run
-from assent.errors import GuardError, InvalidArguments, RunStopped
-from assent.ports import Filter, RunFilter
-from assent.settings import load
+import assentry
+from assentry.adapters.dbos import SHELF, DbosHost, dbos_host
+from assentry.assemble import desk
+from assentry.core.decision import Finding
+from assentry.core.request import State
+from assentry.core.run import Run, RunState
+from assentry.core.run_life import Enter, Stop, advance_run
+from assentry.errors import GuardError, InvalidArguments, RunStopped
+from assentry.ports import Filter, RunFilter
+from assentry.settings import load
 from tests.engine.conftest import House
 
 SCRIPT = Path(__file__).parent / "dbos_process.py"
@@ -53,7 +53,7 @@ class Works(House):
         return found
 
     async def parked(self, workflow: Any, *args: Any, **more: Any) -> Run:
-        with pytest.raises(assent.Parked):
+        with pytest.raises(assentry.Parked):
             await self.host.start(workflow, *args, **more)
         return await self.run()
 
@@ -64,9 +64,9 @@ class Works(House):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
-    """Assent's database and DBOS's."""
+    """Assentry's database and DBOS's."""
     if request.param == "sqlite":
-        return str(tmp_path / "assent.db"), f"sqlite:///{tmp_path / 'dbos.sqlite'}"
+        return str(tmp_path / "assentry.db"), f"sqlite:///{tmp_path / 'dbos.sqlite'}"
     url = str(request.getfixturevalue("postgres_database"))
     return url, url
 
@@ -79,7 +79,7 @@ def config(system: str, **more: Any) -> DBOSConfig:
 @pytest.fixture
 async def works(places: tuple[str, str]) -> AsyncIterator[Works]:
     database, system = places
-    gate = await asyncio.to_thread(assent.open, database, agent="cleanup", lease=timedelta(seconds=30))
+    gate = await asyncio.to_thread(assentry.open, database, agent="cleanup", lease=timedelta(seconds=30))
     made = Works(database, await desk(load({"database": database})), gate)
     made.system, made.did = system, []
     made.host = dbos_host(gate, DBOS(config=config(system)))
@@ -160,7 +160,7 @@ async def test_calls_in_parallel_park_together_and_keep_their_results(works: Any
         return [task.result() for task in tasks]
 
     DBOS.launch()
-    with suppress(BaseExceptionGroup, assent.Parked):
+    with suppress(BaseExceptionGroup, assentry.Parked):
         await works.host.start(both)
     for request in await works.waiting(2):
         await works.inbox.approve(works.me, request.id)
@@ -180,7 +180,7 @@ async def test_the_workflow_hears_what_was_decided(works: Any, word: str, outcom
             return await works.host.current().ask("Which?", choices=["red", "blue"])
         try:
             return await works.delete(["a", "b", "c"])
-        except assent.Denied as denied:
+        except assentry.Denied as denied:
             return f"denied: {denied.reason}"
 
     DBOS.launch()
@@ -276,7 +276,7 @@ async def test_what_fails_because_another_process_holds_the_run_is_no_outcome(wo
 
 
 async def test_an_outcome_that_dbos_has_on_record_is_taken_from_there(works: Any, monkeypatch: Any) -> None:
-    """As when the process dies after DBOS recorded the end and before Assent did."""
+    """As when the process dies after DBOS recorded the end and before Assentry did."""
 
     @works.host.workflow
     async def tidy() -> list[str]:
@@ -399,9 +399,9 @@ def a_dbos(given: DBOSConfig) -> Iterator[DBOS]:
 
 
 async def test_dbos_must_write_json_and_keep_a_database_of_its_own(tmp_path: Path) -> None:
-    gate = await asyncio.to_thread(assent.open, str(tmp_path / "assent.db"))
-    (tmp_path / "link.db").symlink_to(tmp_path / "assent.db")
-    for name in ("assent.db", "link.db"):
+    gate = await asyncio.to_thread(assentry.open, str(tmp_path / "assentry.db"))
+    (tmp_path / "link.db").symlink_to(tmp_path / "assentry.db")
+    for name in ("assentry.db", "link.db"):
         with a_dbos(config(f"sqlite:///{tmp_path / name}")) as dbos, pytest.raises(GuardError, match="of its own"):
             dbos_host(gate, dbos)
     with a_dbos(config(f"sqlite:///{tmp_path}/x", serializer=None)) as dbos, pytest.raises(GuardError, match="pickle"):

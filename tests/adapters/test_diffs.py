@@ -1,4 +1,4 @@
-"""An agent of about forty lines and the diff of at most three that brings it under Assent, as each page shows them."""
+"""An agent of about forty lines and the diff of at most three that brings it under Assentry, as each page shows them."""
 
 import os
 import re
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from assent.assemble import desk
-from assent.core.request import State
-from assent.ports import Filter
-from assent.settings import load
+from assentry.assemble import desk
+from assentry.core.request import State
+from assentry.ports import Filter
+from assentry.settings import load
 from tests.adapters.model_server import models_of_pages
 from tests.test_docs import BLOCK, ROOT, Reviewer
 
@@ -35,7 +35,7 @@ def applied(code: str, diff: str) -> str:
 def run(code: str, folder: Path, home: Path) -> str:
     with models_of_pages(home) as models:
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=folder, env={**os.environ, **models, "ASSENT_HOME": str(home)},
+            [sys.executable, "-c", code], cwd=folder, env={**os.environ, **models, "ASSENTRY_HOME": str(home)},
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -43,20 +43,20 @@ def run(code: str, folder: Path, home: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_three_lines_bring_an_agent_under_assent(page: str, tmp_path: Path, assent_home: Path) -> None:
+async def test_three_lines_bring_an_agent_under_assentry(page: str, tmp_path: Path, assentry_home: Path) -> None:
     found = BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text())
     code = next(text for language, text in found if language == "python")
     diff = next(text for language, text in found if language == "diff")
     assert 20 <= len([line for line in code.splitlines() if line.strip()]) <= 50
-    reviewer = Reviewer(tmp_path / "assent.db")
+    reviewer = Reviewer(tmp_path / "assentry.db")
     reviewer.start()
     try:
-        out = run(applied(code, diff), tmp_path, assent_home)
+        out = run(applied(code, diff), tmp_path, assentry_home)
     finally:
         reviewer.stopped.set()
         reviewer.join(10)
     assert out == "mailed 2 people: Sale\nDone.\n"
-    place = await desk(load({"database": str(tmp_path / "assent.db")}))
+    place = await desk(load({"database": str(tmp_path / "assentry.db")}))
     requests = (await place.inbox.page(Filter(states=tuple(State)))).requests
     await place.store.close()
     held = [each for each in requests if each.candidate.verdict.gate.holds]
@@ -64,9 +64,9 @@ async def test_three_lines_bring_an_agent_under_assent(page: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("page", ["langgraph", "langchain"])
-def test_whoever_imports_the_program_begins_nothing(page: str, tmp_path: Path, assent_home: Path) -> None:
+def test_whoever_imports_the_program_begins_nothing(page: str, tmp_path: Path, assentry_home: Path) -> None:
     """A worker imports it to go on with what is parked."""
     found = BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text())
     code, diff = (next(text for language, text in found if language == wanted) for wanted in ("python", "diff"))
     (tmp_path / "after.py").write_text(applied(code, diff).replace("wait=True", "wait=False"))
-    assert run("import after", tmp_path, assent_home) == ""
+    assert run("import after", tmp_path, assentry_home) == ""

@@ -1,4 +1,4 @@
-"""LangChain's agents under Assent: the middleware that takes the place of theirs."""
+"""LangChain's agents under Assentry: the middleware that takes the place of theirs."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -17,11 +17,11 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-import assent
-from assent.adapters.langchain import AssentMiddleware, attach
-from assent.core.briefing import brief
-from assent.core.canonical import canonical
-from assent.errors import GuardError, InvalidDecision
+import assentry
+from assentry.adapters.langchain import AssentryMiddleware, attach
+from assentry.core.briefing import brief
+from assentry.core.canonical import canonical
+from assentry.errors import GuardError, InvalidDecision
 from tests.adapters.contract import DELETE, MAIL, Contract, Framework, House, Turn, World, house_of
 from tests.adapters.test_langgraph import Thread
 
@@ -60,10 +60,10 @@ class LangChain:
         self._file, self._stack = file, AsyncExitStack()
 
     async def agent(
-        self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> Thread:
         saver = await self._stack.enter_async_context(AsyncSqliteSaver.from_conn_string(str(self._file)))
-        middleware = [AssentMiddleware(gate), ToolErrorMiddleware(lambda problem, _: str(problem))]
+        middleware = [AssentryMiddleware(gate), ToolErrorMiddleware(lambda problem, _: str(problem))]
         if not nested:
             made = create_agent(
                 model(turns, world), world.tools, middleware=middleware, checkpointer=saver, name="tester"
@@ -92,7 +92,7 @@ class TestLangChain(Contract):
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(LangChain(tmp_path / "graph.db"), str(tmp_path / "assent.db"), wait=True) as made:
+    async with house_of(LangChain(tmp_path / "graph.db"), str(tmp_path / "assentry.db"), wait=True) as made:
         yield made
 
 
@@ -109,7 +109,7 @@ async def test_it_takes_the_configuration_of_the_one_it_replaces(house: House) -
     }
     agent = create_agent(
         model([note, Turn(text="all done")], house.world), house.world.tools,
-        middleware=[AssentMiddleware(gate, interrupt_on)], checkpointer=InMemorySaver(),
+        middleware=[AssentryMiddleware(gate, interrupt_on)], checkpointer=InMemorySaver(),
     )  # fmt: skip
     work = house.start(attach(gate, agent, wait=True).ainvoke({"messages": [("user", "go")]}, CONFIG))
     (request,) = await house.waiting()
@@ -123,7 +123,7 @@ async def test_it_takes_the_configuration_of_the_one_it_replaces(house: House) -
 @pytest.mark.parametrize("wrong", [{"note": {}}, {"note": {"allowed_decision": ["approve"]}}, {"note": "yes"}])
 async def test_a_configuration_that_would_silently_ask_nobody_is_refused(house: House, wrong: Any) -> None:
     with pytest.raises(GuardError, match="note"):
-        AssentMiddleware(await house.gate(), wrong)
+        AssentryMiddleware(await house.gate(), wrong)
 
 
 def asking(mode: Any, *tools: str) -> HumanInTheLoopMiddleware[Any, Any]:

@@ -1,4 +1,4 @@
-"""LangGraph under Assent: interrupts of graphs are requests, threads are runs, and answers go back by id."""
+"""LangGraph under Assentry: interrupts of graphs are requests, threads are runs, and answers go back by id."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -12,9 +12,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 
-import assent
-from assent.adapters.langgraph import AttachedGraph, attach
-from assent.errors import Parked
+import assentry
+from assentry.adapters.langgraph import AttachedGraph, attach
+from assentry.errors import Parked
 from tests.adapters.contract import Contract, Framework, Turn, World
 
 
@@ -73,7 +73,7 @@ class LangGraph:
         self._file, self._stack = file, AsyncExitStack()
 
     async def agent(
-        self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> Thread:
         saver = await self._stack.enter_async_context(AsyncSqliteSaver.from_conn_string(str(self._file)))
         graph = graph_of(turns, world)

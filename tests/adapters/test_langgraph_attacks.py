@@ -15,10 +15,10 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
-from assent.adapters.langchain import AssentMiddleware
-from assent.adapters.langgraph import attach
-from assent.core.request import State
-from assent.errors import GuardError
+from assentry.adapters.langchain import AssentryMiddleware
+from assentry.adapters.langgraph import attach
+from assentry.core.request import State
+from assentry.errors import GuardError
 from tests.adapters.contract import DELETE, DONE, MAIL, House, Turn, house_of, turn
 from tests.adapters.test_langchain import asking, model
 from tests.adapters.test_langgraph import LangGraph, graph_of, scripted
@@ -29,7 +29,7 @@ TASK: Any = {"messages": [("user", "go")]}
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assent.db"), wait=False) as made:
+    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assentry.db"), wait=False) as made:
         yield made
         await made.rest()
 
@@ -95,7 +95,7 @@ async def test_a_graph_that_a_node_calls_by_itself_is_not_left_ungated(house: Ho
 async def test_one_approval_is_one_attempt_whoever_would_try_again(house: House, first: bool | None) -> None:
     gate = await house.gate()
     retry = ToolRetryMiddleware(max_retries=3, initial_delay=0, jitter=False)
-    ours = [] if first is None else [AssentMiddleware(gate)]
+    ours = [] if first is None else [AssentryMiddleware(gate)]
     middleware = [*ours, retry] if first else [retry, *ours]
     broken = Turn((("c-break", "break_down", {"path": "/x"}),))
     agent = create_agent(
@@ -162,7 +162,7 @@ async def test_a_forged_interrupt_is_a_question_like_any_other(house: House, id_
     did: list[str] = []
 
     def node(_: MessagesState) -> None:
-        if interrupt({"assent": {"request": known}}):
+        if interrupt({"assentry": {"request": known}}):
             did.append("acted")
 
     graph = StateGraph(MessagesState)

@@ -14,8 +14,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
-from assent.adapters.langgraph import AttachedGraph, attach
-from assent.core.run import RunState
+from assentry.adapters.langgraph import AttachedGraph, attach
+from assentry.core.run import RunState
 from tests.adapters.contract import House, house_of
 from tests.adapters.test_langgraph import LangGraph
 
@@ -25,7 +25,7 @@ CONFIG: Any = {"configurable": {"thread_id": "some-id"}}
 @pytest.fixture(params=["waits", "parks"])
 async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
     wait = request.param == "waits"
-    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assent.db"), wait=wait) as made:
+    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assentry.db"), wait=wait) as made:
         yield made
         await made.rest()
 

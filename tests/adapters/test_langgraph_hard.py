@@ -20,12 +20,12 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
-import assent
-from assent.adapters.langgraph import attach, gated
-from assent.core.briefing import brief
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.errors import GuardError, InvalidDecision
+import assentry
+from assentry.adapters.langgraph import attach, gated
+from assentry.core.briefing import brief
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.errors import GuardError, InvalidDecision
 from tests.adapters.contract import DELETE, DONE, House, house_of, turn
 from tests.adapters.test_langgraph import LangGraph, graph_of
 
@@ -38,7 +38,7 @@ class Texts(TypedDict):
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assent.db"), wait=False) as made:
+    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assentry.db"), wait=False) as made:
         yield made
         await made.rest()
 
@@ -152,7 +152,7 @@ async def test_a_replayed_node_repeats_nothing_that_was_guarded(house: House) ->
         return {"did": [await delete_files("a"), str(said)]}
 
     made = attach(gate, graph(first, second))
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await made.ainvoke({"did": []}, CONFIG)
     async with gate.worker():
         await house.approve((await house.waiting())[0])

@@ -17,11 +17,11 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-import assent
-from assent.adapters.langgraph import attach
-from assent.adapters.langgraph.version import version_of
-from assent.core.run import Run, RunState
-from assent.errors import GuardError
+import assentry
+from assentry.adapters.langgraph import attach
+from assentry.adapters.langgraph.version import version_of
+from assentry.core.run import Run, RunState
+from assentry.errors import GuardError
 from tests.adapters.contract import House
 from tests.adapters.test_langgraph_hard import CONFIG, Texts, house  # noqa: F401  a fixture
 
@@ -154,7 +154,7 @@ def test_a_version_is_the_same_in_every_process() -> None:
 
 async def parked(house: House, saver: InMemorySaver) -> Run:
     """A thread that has its first answer and waits for the second, and the process that began it is gone."""
-    gate = assent.open(house.database, agent="tester")
+    gate = assentry.open(house.database, agent="tester")
     made = attach(gate, nested(ask_old, saver))
     await made.ainvoke({"did": []}, CONFIG)
     (first,) = await house.waiting()
@@ -176,13 +176,13 @@ async def test_a_worker_with_other_code_leaves_the_run_to_one_that_fits(
     newer = attach(other, nested(ask_new, saver))
     await newer.ainvoke({"did": []}, {"configurable": {"thread_id": "t2"}})
     (question,) = await house.waiting()
-    with caplog.at_level(logging.WARNING, "assent.worker"):
+    with caplog.at_level(logging.WARNING, "assentry.worker"):
         async with other.worker(), asyncio.timeout(30):
             # It has looked at both by the time it goes on with its own, and at the first one only once.
             await house.answer(question, "3")
             assert [each.candidate.says for each in await house.waiting()] == ["first?"]
     assert "has changed since" in caplog.text
-    assert f"assent run cancel {run.code}" in caplog.text
+    assert f"assentry run cancel {run.code}" in caplog.text
     assert len(caplog.records) == 1
     assert await house.desk.store.run("default", run.id) == run
     made = attach(later, nested(ask_old, saver))
@@ -214,7 +214,7 @@ async def test_whoever_goes_on_with_other_code_is_refused_and_changes_nothing(ho
 
     with pytest.raises(GuardError, match="has changed since") as refused:
         await gone_on()
-    assert f"assent run cancel {run.code}" in str(refused.value)
+    assert f"assentry run cancel {run.code}" in str(refused.value)
     assert await house.run() == run
     assert len(await house.waiting()) == 1
     # With the version that the refusal names, whoever knows better goes on.
@@ -228,7 +228,7 @@ async def test_a_cancelled_run_lets_its_thread_begin_anew_and_not_go_on(house: H
     run = await parked(house, saver)
     gate = await house.gate()
     made = attach(gate, nested(ask_new, saver))
-    with pytest.raises(GuardError, match=f"waits for a person.*assent run cancel {run.code}"):
+    with pytest.raises(GuardError, match=f"waits for a person.*assentry run cancel {run.code}"):
         await made.ainvoke({"did": []}, CONFIG)
     await house.desk.oversight.stop(house.me, run)
     assert (await house.run()).state is RunState.STOPPED
@@ -240,7 +240,7 @@ async def test_a_cancelled_run_lets_its_thread_begin_anew_and_not_go_on(house: H
 
 
 async def test_runs_that_other_code_parked_do_not_hide_those_behind_them(house: House) -> None:
-    saver, gate = InMemorySaver(), assent.open(house.database, agent="tester")
+    saver, gate = InMemorySaver(), assentry.open(house.database, agent="tester")
     made = attach(gate, nested(ask_old, saver))
     for number in range(3):
         await made.ainvoke({"did": []}, {"configurable": {"thread_id": f"old {number}"}})

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from assent.assemble import desk
-from assent.core.run import RunState
-from assent.ports import RunFilter
-from assent.settings import load
+from assentry.assemble import desk
+from assentry.core.run import RunState
+from assentry.ports import RunFilter
+from assentry.settings import load
 from tests.at_desk import PATIENCE, AtDesk
 from tests.test_docs import ROOT
 
@@ -22,10 +22,10 @@ MAILERS = sorted(file.stem for file in EXAMPLES.glob("*_mail.py"))
 
 @pytest.mark.parametrize("name", MAILERS)
 async def test_a_mailer_parks_and_a_worker_that_knows_its_name_goes_on(
-    name: str, tmp_path: Path, assent_home: Path
+    name: str, tmp_path: Path, assentry_home: Path
 ) -> None:
     path = os.pathsep.join(filter(None, (str(EXAMPLES), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "ASSENT_HOME": str(assent_home), "HOME": str(assent_home), "PYTHONPATH": path}
+    environment = {**os.environ, "ASSENTRY_HOME": str(assentry_home), "HOME": str(assentry_home), "PYTHONPATH": path}
 
     async def begun(*words: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -38,12 +38,12 @@ async def test_a_mailer_parks_and_a_worker_that_knows_its_name_goes_on(
         assert told.decode().startswith("parked: "), told.decode()
 
     await parks()
-    place = await desk(load({"database": str(tmp_path / "assent.db")}))
-    person = AtDesk(str(tmp_path / "assent.db"), place)
+    place = await desk(load({"database": str(tmp_path / "assentry.db")}))
+    person = AtDesk(str(tmp_path / "assentry.db"), place)
     (request,) = await person.waiting()
     changed = {**request.candidate.action.args, "to": ["ann@example.com"]}
     await place.inbox.modify(person.me, request.id, changed, confirm=(await place.inbox.brief(request.id)).phrase)
-    worker = await begun("-m", "assent", "worker", f"{name}:gate")
+    worker = await begun("-m", "assentry", "worker", f"{name}:gate")
     try:
         async with asyncio.timeout(PATIENCE):
             while (await place.store.runs("default", RunFilter(), limit=1))[0].state is not RunState.FINISHED:

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from assent.adapters.mcp_proxy.servers import Server
-from assent.core.advance import phrase
-from assent.core.request import State
+from assentry.adapters.mcp_proxy.servers import Server
+from assentry.core.advance import phrase
+from assentry.core.request import State
 from tests.adapters.mcp_place import Place, text
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from assent.adapters.mcp_proxy.held import Held
-from assent.adapters.mcp_proxy.servers import listed
-from assent.cli import mcp
-from assent.cli.app import app, run
+from assentry.adapters.mcp_proxy.held import Held
+from assentry.adapters.mcp_proxy.servers import listed
+from assentry.cli import mcp
+from assentry.cli.app import app, run
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "mcp.md").read_text()
 
@@ -38,7 +38,7 @@ def test_the_files_are_read_as_the_page_says(tmp_path: Path) -> None:
     client, several = blocks("json")
     entry = json.loads(client)["mcpServers"]["files"]
     words = read(entry["args"])
-    assert entry["command"] == "assent"
+    assert entry["command"] == "assentry"
     assert words["name"] == "files"
     assert next(iter(words["command"])) == "npx"  # type: ignore[call-overload]
     file = tmp_path / "servers.json"
@@ -63,7 +63,7 @@ def test_a_command_line_that_names_no_server_or_two_says_so(tmp_path: Path, caps
         (["--client-id", "x", "--url", "https://x.io"], "use it with --login"),
         (["--login", "--logout", "--url", "https://x.io"], "say one of --login and --logout"),
         (["--held", "ticket", "--wait", "3", "--", "y"], "leave out --wait"),
-        (["ls", "-la"], "No such option: -l; the server's command goes after --, as in: assent mcp -- ls …"),
+        (["ls", "-la"], "No such option: -l; the server's command goes after --, as in: assentry mcp -- ls …"),
         (["--config", "nowhere.json"], "there is no file nowhere.json"),
     ],
 )

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from assent.adapters.mcp_proxy.held import Held, Manner
-from assent.adapters.mcp_proxy.servers import Server
-from assent.core.request import State
-from assent.ports import Filter
+from assentry.adapters.mcp_proxy.held import Held, Manner
+from assentry.adapters.mcp_proxy.servers import Server
+from assentry.core.request import State
+from assentry.ports import Filter
 from tests.adapters.mcp_place import Place, Wire
 
 ODD = """

@@ -11,20 +11,20 @@ import mcp_types
 import pytest
 from mcp import Client
 
-from assent.adapters.mcp_proxy import held
-from assent.adapters.mcp_proxy.held import Held, Manner
-from assent.adapters.mcp_proxy.servers import Server
-from assent.adapters.mcp_proxy.wire import CAPABILITIES, VERSION
-from assent.assemble import keys_for
-from assent.core.authority import Principal
-from assent.core.request import State
-from assent.engine.errands import Notebook
-from assent.engine.identity import Identities
-from assent.server.serving import Address, standing
-from assent.settings import load
+from assentry.adapters.mcp_proxy import held
+from assentry.adapters.mcp_proxy.held import Held, Manner
+from assentry.adapters.mcp_proxy.servers import Server
+from assentry.adapters.mcp_proxy.wire import CAPABILITIES, VERSION
+from assentry.assemble import keys_for
+from assentry.core.authority import Principal
+from assentry.core.request import State
+from assentry.engine.errands import Notebook
+from assentry.engine.identity import Identities
+from assentry.server.serving import Address, standing
+from assentry.settings import load
 from tests.adapters.mcp_place import Place, Wire, text
 
-CARDS = "https://assent.example"
+CARDS = "https://assentry.example"
 
 
 def server(one: Place) -> Server:
@@ -135,7 +135,7 @@ async def test_told_what_is_missing_it_may_ask_as_often_as_it_likes_and_the_stat
         first = await ask(None)
         (request,) = await one.waiting()
         assert first.result_type == "input_required"
-        for state in (first.request_state, "assent:approved", f"assent:{request.id}"):
+        for state in (first.request_state, "assentry:approved", f"assentry:{request.id}"):
             assert (await ask(state)).result_type == "input_required"
         assert len(await one.waiting()) == 1
         assert one.ledger == []
@@ -229,9 +229,9 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
     async with standing(settings, Address(port=0)) as place:
         _, token = await Identities(one.desk.store, "default").give_token(Principal("root"), "mcp")
         words = ["--server", place.url, "mcp", "--name", "files", "--held", "elicit", "--", *one.command()]
-        where = one.stdio([sys.executable, "-m", "assent", *words], ASSENT_TOKEN=token)
+        where = one.stdio([sys.executable, "-m", "assentry", *words], ASSENTRY_TOKEN=token)
         async with Client(where, mode="legacy", elicitation_callback=shown) as client:
-            gates = {tool.name: (tool.meta or {})["assent/gate"] for tool in (await client.list_tools()).tools}
+            gates = {tool.name: (tool.meta or {})["assentry/gate"] for tool in (await client.list_tools()).tools}
             assert gates["list_files"] == "watch"  # nobody vouches for the server
             assert gates["delete_files"] == "hard"
             assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from assent.adapters.mcp_proxy.servers import Server, at
-from assent.core.request import State
+from assentry.adapters.mcp_proxy.servers import Server, at
+from assentry.core.request import State
 from tests.adapters.mcp_place import Place, free_port, serving, text
 
 
@@ -44,7 +44,7 @@ async def test_the_command_passes_headers_on_and_never_shows_them(
         with pytest.raises(Exception) as problem:
             async with Client(one.stdio(shell), mode="legacy"):
                 pass
-        assert "answered 401 (log in with assent mcp --url … --login, or pass --header" in _all(problem.value)
+        assert "answered 401 (log in with assentry mcp --url … --login, or pass --header" in _all(problem.value)
     assert "let-me-in" not in told.read_text()
 
 

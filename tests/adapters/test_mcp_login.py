@@ -17,14 +17,14 @@ from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from fastmcp.server.dependencies import get_http_request
 from mcp.server.auth.settings import ClientRegistrationOptions
 
-from assent.adapters.mcp_proxy import browser_login
-from assent.adapters.mcp_proxy.browser_login import log_in
-from assent.adapters.mcp_proxy.logins import LoggedIn, Logins
-from assent.adapters.mcp_proxy.oauth import Client, Login
-from assent.adapters.mcp_proxy.servers import at
-from assent.assemble import keys_for
-from assent.errors import SettingsError
-from assent.settings import load
+from assentry.adapters.mcp_proxy import browser_login
+from assentry.adapters.mcp_proxy.browser_login import log_in
+from assentry.adapters.mcp_proxy.logins import LoggedIn, Logins
+from assentry.adapters.mcp_proxy.oauth import Client, Login
+from assentry.adapters.mcp_proxy.servers import at
+from assentry.assemble import keys_for
+from assentry.errors import SettingsError
+from assentry.settings import load
 from tests.adapters.mcp_place import Place, free_port, text
 
 
@@ -194,7 +194,7 @@ class Renewing:
                 raise SettingsError("no")
             return replace(login, access="new", refresh="r2")
 
-        monkeypatch.setattr("assent.adapters.mcp_proxy.logins.renewed", renewed)
+        monkeypatch.setattr("assentry.adapters.mcp_proxy.logins.renewed", renewed)
 
 
 async def test_who_logs_out_or_in_meanwhile_is_not_undone_by_a_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ async def test_a_token_that_cannot_be_kept_is_used_all_the_same(monkeypatch: pyt
 
 
 async def test_a_process_that_holds_the_login_for_ever_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.adapters.mcp_proxy.logins.ALONE_SECONDS", 0.2)
+    monkeypatch.setattr("assentry.adapters.mcp_proxy.logins.ALONE_SECONDS", 0.2)
     case = Renewing(monkeypatch)
     with case.kept._file(case.login.url).with_suffix(".lock").open("w") as held:
         flock(held, LOCK_EX)
@@ -295,7 +295,7 @@ async def test_a_login_that_is_over_says_so_and_nothing_ran(one: Place) -> None:
         async with one.link(at(there.url, [], "files")) as wire:
             await wire.say(id=1, method="initialize", params={"protocolVersion": "2025-11-25", "capabilities": {}})
             told = str(await wire.answer(1))
-            assert "answered 401 (log in with assent mcp --url … --login" in told
+            assert "answered 401 (log in with assentry mcp --url … --login" in told
 
 
 async def test_the_command_logs_in_and_out(one: Place, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from assent.adapters.mcp_proxy import browser_login
-from assent.adapters.mcp_proxy.oauth import Client, Login, Provider, provider_of, registered, renewed
-from assent.core.addresses import is_safe
-from assent.errors import SettingsError
+from assentry.adapters.mcp_proxy import browser_login
+from assentry.adapters.mcp_proxy.oauth import Client, Login, Provider, provider_of, registered, renewed
+from assentry.core.addresses import is_safe
+from assentry.errors import SettingsError
 
 METADATA = {
     "issuer": "{origin}", "authorization_endpoint": "{origin}/authorize", "token_endpoint": "{origin}/token",
@@ -67,7 +67,7 @@ async def test_a_server_that_lets_everybody_in_says_so() -> None:
 
 
 async def test_whoever_answers_drop_by_drop_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.adapters.mcp_proxy.oauth._SECONDS", 0.5)
+    monkeypatch.setattr("assentry.adapters.mcp_proxy.oauth._SECONDS", 0.5)
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")

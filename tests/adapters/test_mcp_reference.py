@@ -11,7 +11,7 @@ from fastmcp import Client as OtherClient
 from fastmcp.client.transports import StdioTransport
 from mcp import Client
 
-from assent.core.request import State
+from assentry.core.request import State
 from tests.adapters.mcp_place import Place, text
 
 PACKAGE = "@modelcontextprotocol/server-filesystem@2026.8.31"
@@ -59,7 +59,7 @@ async def test_the_reference_server_works_behind_the_proxy(one: Place, files_ser
     async with client:
         listed = await client.list_tools()
         tools = {tool.name: tool for tool in getattr(listed, "tools", listed)}
-        gates = {name: (tool.meta or {}).get("assent/gate") for name, tool in tools.items()}
+        gates = {name: (tool.meta or {}).get("assentry/gate") for name, tool in tools.items()}
         assert (gates["read_text_file"], gates["list_directory"]) == ("run", "run")
         assert gates["write_file"] == "hard"
         assert "hello" in text(await client.call_tool("read_text_file", {"path": str(folder / "a.txt")}))

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from assent.adapters.mcp_proxy.held import Manner
-from assent.adapters.mcp_proxy.link import linking
-from assent.adapters.mcp_proxy.servers import listed
-from assent.adapters.mcp_proxy.several import Several
-from assent.assemble import errands_for
-from assent.core.request import State
-from assent.errors import SettingsError
-from assent.settings import load
+from assentry.adapters.mcp_proxy.held import Manner
+from assentry.adapters.mcp_proxy.link import linking
+from assentry.adapters.mcp_proxy.servers import listed
+from assentry.adapters.mcp_proxy.several import Several
+from assentry.assemble import errands_for
+from assentry.core.request import State
+from assentry.errors import SettingsError
+from assentry.settings import load
 from tests.adapters.mcp_place import Place, Wire, serving, text
 
 LIAR = """
@@ -88,8 +88,8 @@ async def test_a_client_sees_the_tools_prompts_and_resources_of_all(one: Place) 
         async with Client(one.stdio(one.proxy("--config", str(file)))) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert {name for name in tools if "delete_files" in name} == {"near__delete_files", "far__delete_files"}
-            assert (tools["near__delete_files"].meta or {})["assent/gate"] == "hard"
-            assert (tools["far__list_files"].meta or {})["assent/gate"] == "run"
+            assert (tools["near__delete_files"].meta or {})["assentry/gate"] == "hard"
+            assert (tools["far__list_files"].meta or {})["assentry/gate"] == "run"
             for name in ("near", "far"):
                 assert "/srv/a.txt" in text(await client.call_tool(f"{name}__list_files", {"folder": "/srv"}))
             calls = [

@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from assent.adapters.mcp_proxy.held import Manner
-from assent.adapters.mcp_proxy.servers import Server
-from assent.adapters.mcp_proxy.toolbox import Toolbox
-from assent.assemble import TOKEN
-from assent.core.authority import Principal
-from assent.core.verdict import GateKind
-from assent.engine.errands import Errand, Notebook
-from assent.engine.identity import Identities
-from assent.engine.policies import apply_policy
-from assent.server.serving import Address, standing
-from assent.settings import load
+from assentry.adapters.mcp_proxy.held import Manner
+from assentry.adapters.mcp_proxy.servers import Server
+from assentry.adapters.mcp_proxy.toolbox import Toolbox
+from assentry.assemble import TOKEN
+from assentry.core.authority import Principal
+from assentry.core.verdict import GateKind
+from assentry.engine.errands import Errand, Notebook
+from assentry.engine.identity import Identities
+from assentry.engine.policies import apply_policy
+from assentry.server.serving import Address, standing
+from assentry.settings import load
 from tests.adapters.mcp_place import Place, text
 
 RULES = """
@@ -28,13 +28,13 @@ async def test_each_tool_is_listed_with_the_gate_that_it_has(one: Place) -> None
     await apply_policy(one.desk.store, "default", RULES, one.desk.person())
     async with one.inside(Server("files", tuple(one.command()), trusted=True)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert {name: (tool.meta or {}).get("assent/gate") for name, tool in tools.items()} == {
+        assert {name: (tool.meta or {}).get("assentry/gate") for name, tool in tools.items()} == {
             "list_files": "run", "list_news": "run", "delete_files": "hard", "delete_slowly": "hard",
             "fail_to_delete": "forbid",
         }  # fmt: skip
-        assert tools["delete_files"].description == "Deletes files for good.\n\nAssent: a call waits for a person."
+        assert tools["delete_files"].description == "Deletes files for good.\n\nAssentry: a call waits for a person."
         assert tools["list_files"].description == (
-            "Lists the files in a folder.\n\nAssent: a call runs at once, unless its arguments say otherwise."
+            "Lists the files in a folder.\n\nAssentry: a call runs at once, unless its arguments say otherwise."
         )
         assert tools["delete_files"].input_schema["required"] == ["paths"]
         # Nobody was asked, and what was added is not held against the server.
@@ -54,7 +54,7 @@ async def test_a_tool_whose_schema_changed_is_listed_as_held(one: Place) -> None
         await apply_policy(one.desk.store, "default", rules, one.desk.person())
         async with one.inside(Server("files", tuple(one.command(words)))) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert (tools["delete_files"].meta or {})["assent/gate"] == gate
+            assert (tools["delete_files"].meta or {})["assentry/gate"] == gate
             if gate == "watch":
                 assert text(await client.call_tool("delete_files", {"paths": ["/a"]})) == "deleted 1"
     assert one.ledger == ["/a"]
@@ -71,7 +71,7 @@ async def test_at_a_server_too_a_tool_that_changed_is_held_whatever_the_policy_s
         for words, gate in (("Deletes files for good.", "watch"), ("Does nothing.", "hard")):
             async with one.inside(Server("files", tuple(one.command(words))), far=server.url) as client:
                 tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-                assert (tools["delete_files"].meta or {})["assent/gate"] == gate
+                assert (tools["delete_files"].meta or {})["assentry/gate"] == gate
                 call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
                 if gate == "hard":
                     (request,) = await one.waiting()
@@ -85,12 +85,12 @@ async def test_at_a_server_too_a_tool_that_changed_is_held_whatever_the_policy_s
 async def test_while_the_server_cannot_be_reached_tools_are_listed_as_they_are(
     one: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assent.remote.errands._SOON", 0.2)
+    monkeypatch.setattr("assentry.remote.errands._SOON", 0.2)
     monkeypatch.setenv(TOKEN, "aat_x.default")
     async with one.inside(Server("files", tuple(one.command())), far="http://127.0.0.1:9") as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert "delete_files" in tools
-        assert not any((tool.meta or {}).get("assent/gate") for tool in tools.values())
+        assert not any((tool.meta or {}).get("assentry/gate") for tool in tools.values())
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -100,9 +100,9 @@ async def test_a_gate_that_the_server_tells_of_itself_is_not_passed_on(one: Plac
             return [GateKind.HARD if known else None for _ in errands]
 
     box = Toolbox(Manner("files"), Notebook(one.folder, "files"))
-    tool = {"name": "a", "_meta": {"assent/gate": "run", "other": 1}}
+    tool = {"name": "a", "_meta": {"assentry/gate": "run", "other": 1}}
     said = {"id": 1, "result": {"tools": [tool, {"name": ["odd"]}, "odder"]}}
     told = await box.annotated(Knowing(), said)  # type: ignore[arg-type]
     assert told is not None
-    assert told["result"]["tools"][0]["_meta"] == {"other": 1, **({"assent/gate": "hard"} if known else {})}
+    assert told["result"]["tools"][0]["_meta"] == {"other": 1, **({"assentry/gate": "hard"} if known else {})}
     assert told["result"]["tools"][1:] == [{"name": ["odd"]}, "odder"]

@@ -1,4 +1,4 @@
-"""Agents of the OpenAI Agents SDK under Assent: the suite of all adapters, and what is the SDK's own."""
+"""Agents of the OpenAI Agents SDK under Assentry: the suite of all adapters, and what is the SDK's own."""
 
 import asyncio
 import json
@@ -19,20 +19,20 @@ from agents.testing import ModelStep, ScriptedModel
 from agents.testing.model import ModelCall
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-import assent
-from assent.adapters.openai_agents import Attached, attach
-from assent.adapters.openai_agents.state import closed, opened
-from assent.assemble import desk
-from assent.core.authority import Principal
-from assent.core.canonical import canonical, restore
-from assent.core.change import Change
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.engine.identity import Identities
-from assent.errors import GuardError, Parked, RunStopped
-from assent.ports import View
-from assent.server.serving import Address, standing
-from assent.settings import load
+import assentry
+from assentry.adapters.openai_agents import Attached, attach
+from assentry.adapters.openai_agents.state import closed, opened
+from assentry.assemble import desk
+from assentry.core.authority import Principal
+from assentry.core.canonical import canonical, restore
+from assentry.core.change import Change
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.engine.identity import Identities
+from assentry.errors import GuardError, Parked, RunStopped
+from assentry.ports import View
+from assentry.server.serving import Address, standing
+from assentry.settings import load
 from tests.adapters import contract
 from tests.adapters.contract import (
     DELETE,
@@ -106,7 +106,7 @@ class OfOpenai:
 
 class Openai:
     async def agent(
-        self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> contract.Agent:
         tools: list[Any] = tools_of(world)
         worker = Agent(name="worker", model=Script(turns, world.heard).model, tools=tools)
@@ -128,13 +128,13 @@ class TestOpenai(Contract):
 
 @pytest.fixture(params=["waits", "parks"])
 async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(Openai(), str(tmp_path / "assent.db"), wait=request.param == "waits") as made:
+    async with house_of(Openai(), str(tmp_path / "assentry.db"), wait=request.param == "waits") as made:
         yield made
 
 
 @pytest.fixture
 async def parking(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(Openai(), str(tmp_path / "assent.db"), wait=False) as made:
+    async with house_of(Openai(), str(tmp_path / "assentry.db"), wait=False) as made:
         yield made
 
 
@@ -178,7 +178,7 @@ async def test_a_read_is_in_the_log_once(parking: House) -> None:
 
 
 async def test_an_approval_that_is_written_into_a_parked_state_runs_nothing(parking: House) -> None:
-    gate = assent.open(parking.database, agent="tester")
+    gate = assentry.open(parking.database, agent="tester")
     agent = scripted("a", [turn(DELETE)], parking.world.heard, tools_of(parking.world))
     attached = attach(gate, agent)
     with pytest.raises(Parked):
@@ -397,18 +397,18 @@ async def test_the_context_comes_from_attach_and_is_not_kept(house: House) -> No
 async def test_effects_are_declared_by_the_name_of_the_tool(parking: House) -> None:
     await parking.policy("version: 1\n")
     agent = scripted("a", [turn(("c-1", "note", {"text": "x"}))], {}, tools_of(parking.world))
-    effects = {"note": assent.Declaration(reversible=False, outside=True)}
+    effects = {"note": assentry.Declaration(reversible=False, outside=True)}
     await begun(parking, attach(await parking.gate(), agent, effects=effects))
     (request,) = await parking.waiting()
     assert request.candidate.assessment.effect.reversible is False
 
 
 async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
-    database = str(tmp_path / "assent.db")
+    database = str(tmp_path / "assentry.db")
     async with house_of(Openai(), database, wait=True) as house:
         server = await house.stack.enter_async_context(standing(load({"database": database}), Address(port=0)))
         _, token = await Identities(house.desk.store, "default").give_token(Principal("root"), "tester")
-        gate = await asyncio.to_thread(assent.connect, server.url, token)
+        gate = await asyncio.to_thread(assentry.connect, server.url, token)
         house.stack.push_async_callback(gate.close)
         agent = await Openai().agent(gate, [turn(READ, MAIL, DELETE), DONE], house.world, wait=True, nested=False)
         work = house.start(agent.begin("tidy up", "k1"))
@@ -421,6 +421,6 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
 
 
 def test_without_the_package_the_error_says_what_to_install() -> None:
-    code = "import sys; sys.modules['agents'] = None\nimport assent.adapters.openai_agents"
+    code = "import sys; sys.modules['agents'] = None\nimport assentry.adapters.openai_agents"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert "pip install assent[openai-agents]" in done.stderr
+    assert "pip install assentry[openai-agents]" in done.stderr

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ag_ui.core import Interrupt, ResumeEntry
 
-from assent.adapters.protocols import answered
-from assent.errors import InvalidArguments, InvalidDecision
+from assentry.adapters.protocols import answered
+from assentry.errors import InvalidArguments, InvalidDecision
 from tests.adapters.contract import House, house_of
 from tests.adapters.test_langgraph import LangGraph
 
@@ -28,7 +28,7 @@ MICROSOFT = {
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assent.db"), wait=True) as made:
+    async with house_of(LangGraph(tmp_path / "g.db"), str(tmp_path / "assentry.db"), wait=True) as made:
         yield made
         await made.rest()
 

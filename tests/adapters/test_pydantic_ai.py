@@ -1,4 +1,4 @@
-"""Pydantic AI agents under Assent: the suite of all adapters, and what is Pydantic AI's own."""
+"""Pydantic AI agents under Assentry: the suite of all adapters, and what is Pydantic AI's own."""
 
 import asyncio
 import subprocess
@@ -15,16 +15,16 @@ from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-import assent
-from assent.adapters.pydantic_ai import Attached, attach
-from assent.core.authority import Principal
-from assent.core.canonical import canonical
-from assent.core.change import Change
-from assent.engine.identity import Identities
-from assent.errors import GuardError, Parked
-from assent.ports import View
-from assent.server.serving import Address, standing
-from assent.settings import load
+import assentry
+from assentry.adapters.pydantic_ai import Attached, attach
+from assentry.core.authority import Principal
+from assentry.core.canonical import canonical
+from assentry.core.change import Change
+from assentry.engine.identity import Identities
+from assentry.errors import GuardError, Parked
+from assentry.ports import View
+from assentry.server.serving import Address, standing
+from assentry.settings import load
 from tests.adapters import contract
 from tests.adapters.contract import DELETE, DONE, MAIL, READ, Contract, House, Turn, World, house_of, turn
 
@@ -75,7 +75,7 @@ class OfPydantic:
 
 class Pydantic:
     async def agent(
-        self, gate: assent.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
     ) -> contract.Agent:
         worker = Agent(Script(turns, world.heard).model, toolsets=[FunctionToolset(world.tools)])
         if not nested:
@@ -102,13 +102,13 @@ class TestPydantic(Contract):
 
 @pytest.fixture(params=["waits", "parks"])
 async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(Pydantic(), str(tmp_path / "assent.db"), wait=request.param == "waits") as made:
+    async with house_of(Pydantic(), str(tmp_path / "assentry.db"), wait=request.param == "waits") as made:
         yield made
 
 
 @pytest.fixture
 async def parking(tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(Pydantic(), str(tmp_path / "assent.db"), wait=False) as made:
+    async with house_of(Pydantic(), str(tmp_path / "assentry.db"), wait=False) as made:
         yield made
 
 
@@ -146,7 +146,7 @@ def scripted(turns: Sequence[Turn], heard: dict[str, str], tools: Sequence[Any],
 
 
 async def test_what_is_altered_in_a_parked_history_does_not_run(parking: House) -> None:
-    gate = assent.open(parking.database, agent="tester")
+    gate = assentry.open(parking.database, agent="tester")
     turns = [turn(DELETE, MAIL), DONE]
     agent = await Pydantic().agent(gate, turns, parking.world, wait=False, nested=False)
     with pytest.raises(Parked):
@@ -314,10 +314,10 @@ async def test_output_validators_want_the_deferral_in_the_agents_own_output(park
 
 
 async def test_effects_are_declared_by_the_name_of_the_tool(tmp_path: Path) -> None:
-    async with house_of(Pydantic(), str(tmp_path / "assent.db"), wait=False) as house:
+    async with house_of(Pydantic(), str(tmp_path / "assentry.db"), wait=False) as house:
         await house.policy("version: 1\n")
         agent = scripted([turn(("c-1", "note", {"text": "x"}))], {}, house.world.tools)
-        effects = {"note": assent.Declaration(reversible=False, outside=True)}
+        effects = {"note": assentry.Declaration(reversible=False, outside=True)}
         await begun(house, attach(await house.gate(), agent, name="a", effects=effects))
         (request,) = await house.waiting()
         assert request.candidate.assessment.effect.reversible is False
@@ -326,11 +326,11 @@ async def test_effects_are_declared_by_the_name_of_the_tool(tmp_path: Path) -> N
 
 
 async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
-    database = str(tmp_path / "assent.db")
+    database = str(tmp_path / "assentry.db")
     async with house_of(Pydantic(), database, wait=True) as house:
         server = await house.stack.enter_async_context(standing(load({"database": database}), Address(port=0)))
         _, token = await Identities(house.desk.store, "default").give_token(Principal("root"), "tester")
-        gate = await asyncio.to_thread(assent.connect, server.url, token)
+        gate = await asyncio.to_thread(assentry.connect, server.url, token)
         house.stack.push_async_callback(gate.close)
         agent = await Pydantic().agent(gate, [turn(READ, MAIL, DELETE), DONE], house.world, wait=True, nested=False)
         work = house.start(agent.begin("tidy up", "k1"))
@@ -345,6 +345,6 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
 
 
 def test_without_the_package_the_error_says_what_to_install() -> None:
-    code = "import sys; sys.modules['pydantic_ai'] = None\nimport assent.adapters.pydantic_ai"
+    code = "import sys; sys.modules['pydantic_ai'] = None\nimport assentry.adapters.pydantic_ai"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert "pip install assent[pydantic-ai]" in done.stderr
+    assert "pip install assentry[pydantic-ai]" in done.stderr

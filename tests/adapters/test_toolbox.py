@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.adapters.hosted import Hosted
-from assent.adapters.toolbox import Toolbox
-from assent.assemble import desk
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.ports import Filter, RunFilter
-from assent.settings import load
+import assentry
+from assentry.adapters.hosted import Hosted
+from assentry.adapters.toolbox import Toolbox
+from assentry.assemble import desk
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.ports import Filter, RunFilter
+from assentry.settings import load
 from tests.adapters.contract import POLICY
 from tests.at_desk import PATIENCE, AtDesk
 
@@ -26,7 +26,7 @@ class Office(AtDesk):
 
     did: list[Any]
 
-    async def turn(self, gate: assent.Gate, *calls: Call) -> list[str]:
+    async def turn(self, gate: assentry.Gate, *calls: Call) -> list[str]:
         """What the model heard of each call, after the loop parked and a worker went on with it."""
         self.did = []
 
@@ -51,14 +51,14 @@ class Office(AtDesk):
         async def loop(state: Any, _: Any) -> str:
             if len(state) == 1:
                 state.append([list(call) for call in calls])
-                assent.current_run().snapshot(state)
+                assentry.current_run().snapshot(state)
             heard[:] = [each.text() for each in await tools.all(tuple(each) for each in state[1])]
             return "done"
 
         agent = Hosted(gate, "loop", loop, wait=False)
         try:
             await agent.begin(["go"], goal="go", key="k")
-        except assent.Parked:
+        except assentry.Parked:
             for request in await self.waiting(len({call[2] for call in calls if call[0] != "note"})):
                 phrase = (await self.inbox.brief(request.id)).phrase
                 await self.inbox.approve(self.me, request.id, confirm=phrase)
@@ -69,12 +69,12 @@ class Office(AtDesk):
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[tuple[Office, assent.Gate]]:
-    database = str(tmp_path / "assent.db")
+async def office(tmp_path: Path) -> AsyncIterator[tuple[Office, assentry.Gate]]:
+    database = str(tmp_path / "assentry.db")
     place = await desk(load({"database": database}))
     made = Office(database, place)
     await made.policy(POLICY)
-    gate = assent.open(database, agent="tester")
+    gate = assentry.open(database, agent="tester")
     yield made, gate
     await gate.close()
     await place.store.close()
@@ -85,7 +85,7 @@ async def office(tmp_path: Path) -> AsyncIterator[tuple[Office, assent.Gate]]:
     [("5", '{"$set": {"a": 1}}'), ("12345678901234567890", "{}"), ("5", '{"f": {"$int": "7"}}'), ("5", '{"f": 1.50}')],
 )
 async def test_what_was_approved_runs_whatever_else_its_arguments_say(
-    office: tuple[Office, assent.Gate], account: str, update: str
+    office: tuple[Office, assentry.Gate], account: str, update: str
 ) -> None:
     person, gate = office
     text = f'{{ "account": {account},"password": "correct horse", "update": {update} }}'
@@ -95,7 +95,7 @@ async def test_what_was_approved_runs_whatever_else_its_arguments_say(
 
 
 async def test_a_secret_that_the_model_leaves_out_does_not_make_it_another_call(
-    office: tuple[Office, assent.Gate],
+    office: tuple[Office, assentry.Gate],
 ) -> None:
     person, gate = office
     heard = await person.turn(gate, ("sign_in", '{"user": "ann", "password": "correct horse"}', "c1"))
@@ -104,7 +104,7 @@ async def test_a_secret_that_the_model_leaves_out_does_not_make_it_another_call(
 
 @pytest.mark.parametrize("password", ["1", "c1", "c2"])
 async def test_a_secret_that_stands_in_an_id_makes_nothing_run_twice(
-    office: tuple[Office, assent.Gate], password: str
+    office: tuple[Office, assentry.Gate], password: str
 ) -> None:
     person, gate = office
     sign_in = ("sign_in", f'{{"user": "ann", "password": "{password}", "pin": 4711}}', "c2")
@@ -112,7 +112,7 @@ async def test_a_secret_that_stands_in_an_id_makes_nothing_run_twice(
     assert (heard, person.did) == (["noted hi", "signed in as ann"], ["hi", ("ann", password, 4711)])
 
 
-async def test_a_call_that_is_there_twice_is_one(office: tuple[Office, assent.Gate]) -> None:
+async def test_a_call_that_is_there_twice_is_one(office: tuple[Office, assentry.Gate]) -> None:
     person, gate = office
     call = ("sign_in", '{"user": "ann", "password": "correct horse"}', "c1")
     assert await person.turn(gate, call, call) == ["signed in as ann"] * 2
@@ -120,7 +120,7 @@ async def test_a_call_that_is_there_twice_is_one(office: tuple[Office, assent.Ga
 
 
 async def test_what_a_tool_gives_is_on_record_as_done_whatever_it_is(tmp_path: Path) -> None:
-    gate = assent.open(str(tmp_path / "assent.db"), agent="tester")
+    gate = assentry.open(str(tmp_path / "assentry.db"), agent="tester")
 
     @gate.guard(reversible=True, reach="local")
     async def write_file(path: str) -> str:
@@ -128,7 +128,7 @@ async def test_what_a_tool_gives_is_on_record_as_done_whatever_it_is(tmp_path: P
 
     assert "n/a" in await write_file("a")
     await gate.close()
-    place = await desk(load({"database": str(tmp_path / "assent.db")}))
+    place = await desk(load({"database": str(tmp_path / "assentry.db")}))
     (request,) = (await place.inbox.page(Filter(states=tuple(State)))).requests
     await place.store.close()
     assert request.state is State.DONE

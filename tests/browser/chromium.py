@@ -1,6 +1,6 @@
 """A real Chromium for tests and evidence. Nothing here needs pytest.
 
-It is the one named by `ASSENT_CHROMIUM`, the one of the system, or the one that Playwright brings along.
+It is the one named by `ASSENTRY_CHROMIUM`, the one of the system, or the one that Playwright brings along.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Playwright, async_playwright
 
-NAMED = "ASSENT_CHROMIUM"
+NAMED = "ASSENTRY_CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-HOW = "no Chromium was found: install one (Debian, Ubuntu: apt-get install chromium) or name one in ASSENT_CHROMIUM"
+HOW = "no Chromium was found: install one (Debian, Ubuntu: apt-get install chromium) or name one in ASSENTRY_CHROMIUM"
 
 QUIET = (
     "--disable-gpu",

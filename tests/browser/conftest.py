@@ -30,17 +30,17 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("ASSENT_") and name not in KEPT]:
+    for name in [name for name in os.environ if name.startswith("ASSENTRY_") and name not in KEPT]:
         monkeypatch.delenv(name)
 
 
-KEPT = ("ASSENT_HOME", "ASSENT_CHROMIUM", "ASSENT_TEST_POSTGRES_BIN")
+KEPT = ("ASSENTRY_HOME", "ASSENTRY_CHROMIUM", "ASSENTRY_TEST_POSTGRES_BIN")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def house(browser: Browser, tmp_path: Path) -> AsyncIterator[House]:
     """A server on SQLite, with alice and bob among its people."""
-    async with built(browser, str(tmp_path / "assent.db")) as made:
+    async with built(browser, str(tmp_path / "assentry.db")) as made:
         yield made
 
 
@@ -48,6 +48,6 @@ async def house(browser: Browser, tmp_path: Path) -> AsyncIterator[House]:
 async def either(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> AsyncIterator[House]:
     """A server on each kind of database in turn."""
     sqlite = request.param == "sqlite"
-    database = str(tmp_path / "assent.db") if sqlite else request.getfixturevalue("postgres_database")
+    database = str(tmp_path / "assentry.db") if sqlite else request.getfixturevalue("postgres_database")
     async with built(browser, database) as made:
         yield made

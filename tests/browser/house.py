@@ -10,15 +10,15 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
-import assent
-from assent.core.action import Declaration, Reach
-from assent.core.authority import Principal
-from assent.core.request import Request, State
-from assent.engine.gate import Gate
-from assent.engine.identity import Identities
-from assent.engine.policies import apply_policy
-from assent.server.serving import Address, Standing, standing
-from assent.settings import Settings
+import assentry
+from assentry.core.action import Declaration, Reach
+from assentry.core.authority import Principal
+from assentry.core.request import Request, State
+from assentry.engine.gate import Gate
+from assentry.engine.identity import Identities
+from assentry.engine.policies import apply_policy
+from assentry.server.serving import Address, Standing, standing
+from assentry.settings import Settings
 
 GONE = Declaration(reversible=False, reach=Reach.LOCAL)
 PAID = Declaration(reversible=False, reach=Reach.ORGANISATION, outside=True, money=True)
@@ -67,7 +67,7 @@ class House:
         """The code of a question that waits."""
         try:
             await self.gate.ask(question, patience=0, **more)
-        except assent.Parked as parked:
+        except assentry.Parked as parked:
             return parked.code
         raise AssertionError("the question did not wait")
 
@@ -170,7 +170,7 @@ async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = SECONDS) 
 @asynccontextmanager
 async def built(browser: Browser, database: str, policy: str = PEOPLE) -> AsyncIterator[House]:
     """A server on this database under this policy, and an agent beside it."""
-    gate = assent.open(database, agent="cleanup")
+    gate = assentry.open(database, agent="cleanup")
     try:
         await apply_policy(gate.store, gate.workspace, policy, BOSS, "test")
         await gate._judgement.refresh()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-import assent
-from assent.core.authority import principal_named
-from assent.engine.identity import Identities
+import assentry
+from assentry.core.authority import principal_named
+from assentry.engine.identity import Identities
 from tests.browser.house import BOSS, MILD, PEOPLE, PHONE, Guest, House
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -43,7 +43,7 @@ async def peopled(house: House) -> dict[str, str]:
         await house.asks("note_all", {"text": "x", "diff": "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y"}, declared=MILD)
     ).code
     mail = {"to": ["ann@example.com"], "subject": "Hello", "body": "We have moved.\n" * 3}
-    options = (assent.option("Less", "Fewer go.", {"to": ["bo@example.com"]}), assent.option("No", "All stay."))
+    options = (assentry.option("Less", "Fewer go.", {"to": ["bo@example.com"]}), assentry.option("No", "All stay."))
     found["options"] = (await house.asks("send_email", mail, options=options, **said)).code
     found["critical"] = (await house.pays(**said)).code
     found["choices"] = await house.wonders("Which?", choices=["this", "that"], best_guess="this")

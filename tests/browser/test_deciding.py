@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from playwright.async_api import Route, expect
 
-import assent
-from assent.core.authority import principal_named
-from assent.core.request import Review, State
-from assent.engine.identity import Identities
-from assent.ports import Filter
+import assentry
+from assentry.core.authority import principal_named
+from assentry.core.request import Review, State
+from assentry.engine.identity import Identities
+from assentry.ports import Filter
 from tests.browser.house import BOSS, PEOPLE, House
 
 OPTIONS = (
-    assent.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
-    assent.option("Cancel", "Nothing changes."),
+    assentry.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
+    assentry.option("Cancel", "Nothing changes."),
 )
 SCHEMA = {
     "type": "object",
@@ -93,7 +93,7 @@ async def test_deny_in_own_words_and_stop_the_run(house: House) -> None:
             await alice.opens(request)
             await alice.sees(run.code, within="#beside")
 
-    with pytest.raises(assent.RunStopped, match="alice"):
+    with pytest.raises(assentry.RunStopped, match="alice"):
         await denied()
 
 
@@ -268,7 +268,7 @@ async def test_two_people_in_two_browsers_make_a_quorum(either: House) -> None:
 async def test_undo(house: House) -> None:
     content = {"a.txt": "old"}
 
-    def put_back(done: assent.Done) -> None:
+    def put_back(done: assentry.Done) -> None:
         content[done.args["path"]] = done.result
 
     @house.gate.guard(reversible=True, reach="local", undo=put_back, says="Write {path}")
@@ -329,7 +329,7 @@ async def test_what_is_folded_is_opened_before_it_is_approved(house: House) -> N
 
 
 async def test_an_option_that_runs_something_long_is_opened_before_it_is_chosen(house: House) -> None:
-    long = assent.option("All", "Everything goes.", {"files": [f"{n}.tmp" for n in range(40)], "root": "~"})
+    long = assentry.option("All", "Everything goes.", {"files": [f"{n}.tmp" for n in range(40)], "root": "~"})
     await house.asks(options=(long, OPTIONS[1]))
     alice = await house.guest()
     button = alice.page.get_by_role("button", name="Everything goes.")

@@ -5,15 +5,15 @@ from typing import Any
 
 from playwright.async_api import expect
 
-import assent
-from assent.core.canonical import canonical
-from assent.core.request import State
-from assent.ports import Filter
+import assentry
+from assentry.core.canonical import canonical
+from assentry.core.request import State
+from assentry.ports import Filter
 from tests.browser.house import PAID, PEOPLE, House, until
 
 OPTIONS = (
-    assent.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
-    assent.option("Cancel", "Nothing changes."),
+    assentry.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
+    assentry.option("Cancel", "Nothing changes."),
 )
 
 
@@ -102,7 +102,7 @@ async def test_options_questions_and_folds(house: House) -> None:
 
 async def test_a_number_opens_a_folded_option_and_chooses_it_the_second_time(house: House) -> None:
     many = {"files": [f"{n}.tmp" for n in range(40)]}
-    request = await house.asks(args=many, options=(assent.option("All of them", "Gone.", many), *OPTIONS))
+    request = await house.asks(args=many, options=(assentry.option("All of them", "Gone.", many), *OPTIONS))
     alice = await house.guest()
     await alice.shows(request)
     await expect(alice.at('[data-key="1"]')).to_be_disabled()
@@ -289,7 +289,7 @@ async def test_the_key_that_sends_a_form_takes_the_choice_that_has_the_focus(hou
 async def test_undo_and_review(house: House) -> None:
     content: dict[str, Any] = {"a": "old"}
 
-    def put_back(done: assent.Done) -> None:
+    def put_back(done: assentry.Done) -> None:
         content[done.args["path"]] = done.result
 
     @house.gate.guard(reversible=True, reach="local", undo=put_back, says="Write {path}")

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 from playwright.async_api import Browser, Page, expect
 
-from assent.core.request import State
-from assent.server.serving import Address, standing
-from assent.settings import Settings
+from assentry.core.request import State
+from assentry.server.serving import Address, standing
+from assentry.settings import Settings
 from tests.browser.house import Guest, House, built, until
 
 WATCH = """
@@ -31,7 +31,7 @@ SAW = """
 async def streams(house: House) -> float:
     async with httpx.AsyncClient() as client:
         text = (await client.get(f"{house.url}/metrics")).text
-    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("assent_event_streams ")))
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith("assentry_event_streams ")))
 
 
 async def test_the_second_browser_sees_the_decision_of_the_first_within_a_second(either: House) -> None:
@@ -55,18 +55,18 @@ async def test_what_is_asked_arrives_without_loading_the_page(either: House) -> 
     alice = await either.guest()
     await alice.is_live()
     await alice.page.evaluate("window.same = true")
-    await expect(alice.page).to_have_title("Assent inbox")
+    await expect(alice.page).to_have_title("Assentry inbox")
     began = time.monotonic()
     request = await either.asks()
     await alice.shows(request)
     assert time.monotonic() - began < 2
-    await expect(alice.page).to_have_title("(1) Assent inbox")
+    await expect(alice.page).to_have_title("(1) Assentry inbox")
     await expect(alice.at("link[rel=icon]")).to_have_attribute("href", "/icon.svg?waiting=1")
     await expect(alice.at("#count")).to_have_text("1")
     await either.asks(args={"files": ["another"]})
     await alice.sees("1 new at the end", within="#news")
     await alice.shows(request)
-    await expect(alice.page).to_have_title("(2) Assent inbox")
+    await expect(alice.page).to_have_title("(2) Assentry inbox")
     assert await alice.page.evaluate("window.same")
     icon = await alice.page.request.get(f"{either.url}/icon.svg?waiting=2")
     assert ">2</text>" in await icon.text()
@@ -75,7 +75,7 @@ async def test_what_is_asked_arrives_without_loading_the_page(either: House) -> 
 async def test_more_than_ninety_nine_are_not_counted(house: House) -> None:
     await asyncio.gather(*(house.asks(args={"files": [str(n)]}, agent=f"agent {n % 5}") for n in range(101)))
     alice = await house.guest()
-    await expect(alice.page).to_have_title("(99+) Assent inbox")
+    await expect(alice.page).to_have_title("(99+) Assentry inbox")
     await expect(alice.at("#count")).to_have_text("99+")
 
 
@@ -101,7 +101,7 @@ async def test_two_tabs_hold_one_connection_and_both_hear(house: House) -> None:
 
 
 async def test_a_page_finds_the_server_again_after_a_restart(browser: Browser, tmp_path: Path) -> None:
-    database = str(tmp_path / "assent.db")
+    database = str(tmp_path / "assentry.db")
     async with built(browser, database) as house:
         port = int(house.url.rsplit(":", 1)[1])
         alice = await house.guest()

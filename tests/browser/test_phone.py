@@ -6,9 +6,9 @@ from urllib.parse import urljoin
 
 from playwright.async_api import expect
 
-import assent
-from assent.core.request import State
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.ports import Filter
 from tests.browser.house import PEOPLE, PHONE, Guest, House
 
 HAND: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
@@ -73,7 +73,7 @@ async def test_deny_modify_and_send_back(house: House) -> None:
 
 async def test_choose_answer_and_confirm(house: House) -> None:
     chosen = await house.asks(
-        options=(assent.option("Less", "Fewer go.", {"files": ["a"]}), assent.option("No", "All stay."))
+        options=(assentry.option("Less", "Fewer go.", {"files": ["a"]}), assentry.option("No", "All stay."))
     )
     alice = await house.guest(**HAND)
     await alice.opens(chosen)
@@ -118,7 +118,7 @@ async def test_folds_quorum_and_live_news(house: House) -> None:
 async def test_undo_and_review(house: House) -> None:
     content = {"a": "old"}
 
-    def put_back(done: assent.Done) -> None:
+    def put_back(done: assentry.Done) -> None:
         content[done.args["path"]] = done.result
 
     @house.gate.guard(reversible=True, reach="local", undo=put_back, says="Write {path}")

@@ -5,9 +5,9 @@ from typing import Any
 
 from playwright.async_api import expect
 
-import assent
-from assent.core.request import State
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.ports import Filter
 from tests.browser.house import Guest, House
 
 BARE = {"java_script_enabled": False}
@@ -83,7 +83,7 @@ async def test_answer_and_choose(house: House) -> None:
     await alice.sees("answered", within="#card")
     found = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
     assert {each.answer for each in found.requests} == {"that", "this one"}
-    request = await house.asks(options=(assent.option("Less", "Fewer go.", {"files": ["a"]}), assent.option("No", "-")))
+    request = await house.asks(options=(assentry.option("Less", "Fewer go.", {"files": ["a"]}), assentry.option("No", "-")))
     await alice.opens(request)
     await alice.page.get_by_role("button", name="Less").click()
     assert (await house.becomes(request, State.APPROVED)).candidate.args_text == '{"files":["a"],"root":"~/projects"}'

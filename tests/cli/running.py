@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import assent as package
-from assent.core.authority import Principal
-from assent.core.run import PlanStep
-from assent.engine.gate import os_user
-from assent.engine.policies import apply_policy
+import assentry as package
+from assentry.core.authority import Principal
+from assentry.core.run import PlanStep
+from assentry.engine.gate import os_user
+from assentry.engine.policies import apply_policy
 from tests.cli.terminal import Agent
 
 LOOKED_IN = "limits: {steps: 3}\n"

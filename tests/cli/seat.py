@@ -9,15 +9,15 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-import assent as package
-from assent.assemble import Desk, desk
-from assent.cli.screen.app import InboxApp
-from assent.cli.screen.inbox import InboxScreen
-from assent.core.authority import Principal
-from assent.core.request import Request, State
-from assent.engine.gate import os_user
-from assent.engine.policies import apply_policy
-from assent.settings import Settings
+import assentry as package
+from assentry.assemble import Desk, desk
+from assentry.cli.screen.app import InboxApp
+from assentry.cli.screen.inbox import InboxScreen
+from assentry.core.authority import Principal
+from assentry.core.request import Request, State
+from assentry.engine.gate import os_user
+from assentry.engine.policies import apply_policy
+from assentry.settings import Settings
 from tests.cli.terminal import Agent
 
 HELD = "rules:\n  - {name: all, actions: ['*'], gate: hard, because: everything waits here}\n"
@@ -77,7 +77,7 @@ class Seat:
 
 @asynccontextmanager
 async def seated(here: Path, size: tuple[int, int] = (130, 44), database: str = "") -> AsyncIterator[Seat]:
-    app = InboxApp(Settings(database=database or str(here / "assent.db")))
+    app = InboxApp(Settings(database=database or str(here / "assentry.db")))
     async with app.run_test(size=size) as pilot:
         seat = Seat(pilot, here)
         await seat.until(lambda: seat.screen.live.is_open or seat.screen.trouble)
@@ -88,7 +88,7 @@ async def seated(here: Path, size: tuple[int, int] = (130, 44), database: str = 
 @asynccontextmanager
 async def elsewhere(here: Path) -> AsyncIterator[Desk]:
     """Somebody at another desk on the same database."""
-    place = await desk(Settings(database=str(here / "assent.db")))
+    place = await desk(Settings(database=str(here / "assentry.db")))
     try:
         yield place
     finally:

@@ -1,4 +1,4 @@
-"""Calling `assent`: in this process, as a subprocess, and at a real pseudo-terminal."""
+"""Calling `assentry`: in this process, as a subprocess, and at a real pseudo-terminal."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-import assent as package
-from assent.cli.app import run
-from assent.core.action import Declaration, Reach
-from assent.core.request import Request
+import assentry as package
+from assentry.cli.app import run
+from assentry.core.action import Declaration, Reach
+from assentry.core.request import Request
 
-COMMAND = [sys.executable, "-c", "from assent.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from assentry.cli import main; main()"]
 
 GONE = Declaration(reversible=False, reach=Reach.LOCAL)
 PAID = Declaration(reversible=False, reach=Reach.ORGANISATION, outside=True, money=True)
@@ -38,7 +38,7 @@ class Done:
         return json.loads(self.out)
 
 
-class Assent:
+class Assentry:
     def __init__(self, captured: pytest.CaptureFixture[str]) -> None:
         self._captured = captured
 
@@ -47,7 +47,7 @@ class Assent:
         self._captured.readouterr()
         ended = run(list(args))
         out, err = self._captured.readouterr()
-        assert code is None or ended == code, f"assent {' '.join(args)} ended with {ended}:\n{out}\n{err}"
+        assert code is None or ended == code, f"assentry {' '.join(args)} ended with {ended}:\n{out}\n{err}"
         return Done(ended, out, err)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.core import TyperGroup
 
-from assent.cli import app as whole
-from assent.cli import outcome
-from tests.cli.terminal import COMMAND, Agent, Assent, spawned
+from assentry.cli import app as whole
+from assentry.cli import outcome
+from tests.cli.terminal import COMMAND, Agent, Assentry, spawned
 
 DOCS = Path(__file__).parents[2] / "docs" / "terminal.md"
 
@@ -32,9 +32,9 @@ def commands() -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("name", "command"), commands(), ids=lambda value: value if isinstance(value, str) else "")
 def test_every_command_teaches_with_an_example_and_is_documented(name: str, command: Any) -> None:
-    assert re.search(r"Example: assent .*\b" + name.split()[0], command.help), name
+    assert re.search(r"Example: assentry .*\b" + name.split()[0], command.help), name
     shown = name.replace("receipt for", "receipt")
-    assert f"assent {shown}" in DOCS.read_text(), f"docs/terminal.md says nothing of `assent {shown}`"
+    assert f"assentry {shown}" in DOCS.read_text(), f"docs/terminal.md says nothing of `assentry {shown}`"
 
 
 @pytest.mark.parametrize("name", whole.COMMANDS)
@@ -57,31 +57,31 @@ def test_every_exit_code_is_documented() -> None:
         assert f"| {code} |" in DOCS.read_text()
 
 
-def test_help_lists_every_command(assent: Assent) -> None:
-    out = assent("--help").out
+def test_help_lists_every_command(assentry: Assentry) -> None:
+    out = assentry("--help").out
     assert all(f" {name} " in out for name in whole.COMMANDS)
     assert "Ids may be abbreviated" in out
 
 
-def test_a_mistake_on_the_command_line_is_one_line_and_code_2(assent: Assent) -> None:
-    done = assent("pendign", code=2)
-    assert done.err == "assent: No such command 'pendign'. Did you mean 'pending'?\n"
-    assert assent("show", code=2).err.count("\n") == 1
-    assert assent("show", "--json", code=2).json["error"]["exit"] == 2
+def test_a_mistake_on_the_command_line_is_one_line_and_code_2(assentry: Assentry) -> None:
+    done = assentry("pendign", code=2)
+    assert done.err == "assentry: No such command 'pendign'. Did you mean 'pending'?\n"
+    assert assentry("show", code=2).err.count("\n") == 1
+    assert assentry("show", "--json", code=2).json["error"]["exit"] == 2
 
 
-def test_settings_that_cannot_be_used_are_one_line(assent: Assent) -> None:
-    done = assent("--database", "mysql://x", "pending", code=1)
+def test_settings_that_cannot_be_used_are_one_line(assentry: Assentry) -> None:
+    done = assentry("--database", "mysql://x", "pending", code=1)
     assert "not supported" in done.err
     assert done.err.count("\n") == 1
-    assert assent("--workspace", "a b", "pending", "--json", code=1).json["error"]["kind"] == "SettingsError"
+    assert assentry("--workspace", "a b", "pending", "--json", code=1).json["error"]["kind"] == "SettingsError"
 
 
 def test_an_unexpected_error_is_one_line_unless_debugging(agent: Agent, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(
-        "import assent.engine.inbox as i\n"
+        "import assentry.engine.inbox as i\n"
         "async def broken(*_, **__): raise ValueError('a secret payload')\n"
         "i.Inbox.page = broken\n"
     )
@@ -91,14 +91,14 @@ def test_an_unexpected_error_is_one_line_unless_debugging(agent: Agent, tmp_path
     assert done.stderr.decode().count("\n") == 1
     assert b"unexpected ValueError" in done.stderr
     assert b"secret" not in done.stderr
-    assert b"Traceback" in spawned("pending", PYTHONPATH=path, ASSENT_DEBUG="1").stderr
+    assert b"Traceback" in spawned("pending", PYTHONPATH=path, ASSENTRY_DEBUG="1").stderr
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["pending"], ["show", "zz"]])
 def test_no_command_for_scripts_loads_what_it_does_not_need(agent: Agent, command: list[str]) -> None:
     heavy = ("textual", "psycopg", "aiosmtpd")
     program = (
-        "import sys\nfrom assent.cli.app import run\n"
+        "import sys\nfrom assentry.cli.app import run\n"
         f"run({command!r})\nprint(','.join(m for m in {heavy!r} if m in sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -108,7 +108,7 @@ def test_no_command_for_scripts_loads_what_it_does_not_need(agent: Agent, comman
 def test_a_reader_that_has_seen_enough_is_no_error(agent: Agent) -> None:
     for _ in range(40):
         agent.asks(args={"files": ["x" * 3000]}, says="y" * 3000)
-    program = f"{sys.executable} -c 'from assent.cli import main; main()' pending | head -c 10"
+    program = f"{sys.executable} -c 'from assentry.cli import main; main()' pending | head -c 10"
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr

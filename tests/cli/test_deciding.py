@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assent import option
-from assent.core.request import State
-from tests.cli.terminal import GONE, MILD, Agent, Assent, at_terminal, spawned
+from assentry import option
+from assentry.core.request import State
+from tests.cli.terminal import GONE, MILD, Agent, Assentry, at_terminal, spawned
 
 CARD = {
     "action", "agent", "args", "asked_at", "asked_by", "can_send_back", "claims", "code", "differences", "digest",
@@ -27,14 +27,14 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def apply(assent: Assent, here: Path, text: str) -> None:
+def apply(assentry: Assentry, here: Path, text: str) -> None:
     (here / "p.yaml").write_text(text)
-    assent("policy", "apply", "p.yaml", "--yes")
+    assentry("policy", "apply", "p.yaml", "--yes")
 
 
-def test_pending_lists_the_most_urgent_first_with_shape_word_time_and_what_then(assent: Assent, agent: Agent) -> None:
+def test_pending_lists_the_most_urgent_first_with_shape_word_time_and_what_then(assentry: Assentry, agent: Agent) -> None:
     hard, manual, question = agent.asks(), agent.pays(), agent.wonders(best_guess="x")
-    lines = assent("pending").out.splitlines()
+    lines = assentry("pending").out.splitlines()
     assert [line.split()[2] for line in lines[1:]] == [manual.code, hard.code, question]
     assert lines[1].startswith("◆ critical")
     assert lines[2].startswith("▲ dangerous")
@@ -44,23 +44,23 @@ def test_pending_lists_the_most_urgent_first_with_shape_word_time_and_what_then(
     assert "cleanup" in lines[2]
 
 
-def test_nothing_waits(assent: Assent, agent: Agent) -> None:
-    assert assent("pending").out == "nothing waits\n"
-    assert assent("pending", "--json").json == {"mode": "enforce", "requests": [], "next": ""}
+def test_nothing_waits(assentry: Assentry, agent: Agent) -> None:
+    assert assentry("pending").out == "nothing waits\n"
+    assert assentry("pending", "--json").json == {"mode": "enforce", "requests": [], "next": ""}
 
 
-def test_a_missing_database_is_said_and_not_created(assent: Assent, here: Path) -> None:
-    done = assent("pending", code=1)
+def test_a_missing_database_is_said_and_not_created(assentry: Assentry, here: Path) -> None:
+    done = assentry("pending", code=1)
     assert "there is no database" in done.err
     assert done.err.count("\n") == 1
-    assert not (here / "assent.db").exists()
+    assert not (here / "assentry.db").exists()
 
 
-def test_the_json_of_a_card_has_the_documented_fields(assent: Assent, agent: Agent) -> None:
+def test_the_json_of_a_card_has_the_documented_fields(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks(why="they are old")
-    [card] = assent("pending", "--json").json["requests"]
+    [card] = assentry("pending", "--json").json["requests"]
     assert set(card) == CARD
-    shown = assent("show", request.code, "--json").json
+    shown = assentry("show", request.code, "--json").json
     assert shown["request"] == {**card, "time_left": shown["request"]["time_left"]}
     assert shown["you"]
     assert shown["why_not"] == ""
@@ -68,39 +68,39 @@ def test_the_json_of_a_card_has_the_documented_fields(assent: Assent, agent: Age
     assert card["claims"] == {"why": "they are old"}
 
 
-def test_pending_filters_and_pages(assent: Assent, agent: Agent) -> None:
+def test_pending_filters_and_pages(assentry: Assentry, agent: Agent) -> None:
     for name in ("alpha", "bravo", "charlie", "delta", "echo"):  # no code begins like one of these
         agent.asks(args={"files": [f"{name}.tmp"]}, says=f"Delete draft {name}")
     agent.pays()
-    assert len(assent("pending", "--risk", "critical", "--json").json["requests"]) == 1
-    assert len(assent("pending", "--text", "draft charlie", "--json").json["requests"]) == 1
-    assert assent("pending", "--agent", "nobody").out == "nothing fits\n"
-    first = assent("pending", "--limit", "4", "--json").json
-    second = assent("pending", "--limit", "4", "--after", first["next"], "--json").json
+    assert len(assentry("pending", "--risk", "critical", "--json").json["requests"]) == 1
+    assert len(assentry("pending", "--text", "draft charlie", "--json").json["requests"]) == 1
+    assert assentry("pending", "--agent", "nobody").out == "nothing fits\n"
+    first = assentry("pending", "--limit", "4", "--json").json
+    second = assentry("pending", "--limit", "4", "--after", first["next"], "--json").json
     codes = [card["code"] for page in (first, second) for card in page["requests"]]
     assert len(set(codes)) == 6
     assert second["next"] == ""
 
 
-def test_pending_shows_other_states(assent: Assent, agent: Agent) -> None:
+def test_pending_shows_other_states(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks()
-    assent("deny", request.code, "--reason", "no")
-    assert request.code in assent("pending", "--state", "denied").out
-    assert request.code in assent("pending", "--state", "all").out
-    assert "undo-asked" in assent("pending", "--state", "gone", code=1).err
+    assentry("deny", request.code, "--reason", "no")
+    assert request.code in assentry("pending", "--state", "denied").out
+    assert request.code in assentry("pending", "--state", "all").out
+    assert "undo-asked" in assentry("pending", "--state", "gone", code=1).err
 
 
-def test_the_card_stands_in_the_order_in_which_it_matters(assent: Assent, agent: Agent) -> None:
+def test_the_card_stands_in_the_order_in_which_it_matters(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks(
         says="Delete {files.count} files",
         why="they are old",
         options=[option("Only one", "the other stays", {"files": ["a.tmp"]}), option("Cancel", "nothing changes")],
     )
-    out = assent("show", request.code).out
+    out = assentry("show", request.code).out
     order = [
         "▲ dangerous", "Delete 2 files", "2 files", "cannot be undone", "Why you are asked", "What you can do", "Only one",
         "the other stays", "Cancel", "nothing runs", "Time", "then denied", "What was asked", "delete_files", "2 items",
-        "digest: " + request.candidate.permit_digest, "The agent says (unchecked)", "they are old", "assent choose",
+        "digest: " + request.candidate.permit_digest, "The agent says (unchecked)", "they are old", "assentry choose",
     ]  # fmt: skip
     place = 0
     for text in order:
@@ -108,55 +108,55 @@ def test_the_card_stands_in_the_order_in_which_it_matters(assent: Assent, agent:
         place = out.index(text, place)
 
 
-def test_long_values_are_folded_and_the_digest_stands_only_under_a_whole_card(assent: Assent, agent: Agent) -> None:
+def test_long_values_are_folded_and_the_digest_stands_only_under_a_whole_card(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks(args={"files": [f"{n}.tmp" for n in range(300)], "note": "word " * 500})
-    short = assent("show", request.code).out
-    assert "290 items more: assent show" in short
+    short = assentry("show", request.code).out
+    assert "290 items more: assentry show" in short
     assert "299.tmp" not in short
     assert request.candidate.permit_digest not in short
-    whole = assent("show", request.code, "--full").out
+    whole = assentry("show", request.code, "--full").out
     assert "299.tmp" in whole
     assert whole.count("word") == 500
     assert request.candidate.permit_digest in whole
 
 
-def test_ids_are_abbreviated_and_an_ambiguous_one_lists_candidates(assent: Assent, agent: Agent) -> None:
+def test_ids_are_abbreviated_and_an_ambiguous_one_lists_candidates(assentry: Assentry, agent: Agent) -> None:
     requests = [agent.asks(args={"files": [f"{number}.tmp"]}) for number in range(3)]
-    assert requests[0].code in assent("show", requests[0].code.upper()[:6]).out
+    assert requests[0].code in assentry("show", requests[0].code.upper()[:6]).out
     common = requests[0].id[:8]  # ids begin with the time, so those of one minute begin alike
     assert all(request.id.startswith(common) for request in requests)
-    done = assent("show", common, code=1)
+    done = assentry("show", common, code=1)
     assert all(request.code in done.err for request in requests)
     assert "type more of it" in done.err
-    assert assent("show", "zzzz", "--json", code=1).json["error"]["kind"] == "NotFound"
+    assert assentry("show", "zzzz", "--json", code=1).json["error"]["kind"] == "NotFound"
 
 
-def test_approve_lets_it_run_and_the_second_word_is_a_conflict(assent: Assent, either: Agent) -> None:
+def test_approve_lets_it_run_and_the_second_word_is_a_conflict(assentry: Assentry, either: Agent) -> None:
     request = either.asks()
-    done = assent("approve", request.code[:5], "--note", "checked")
+    done = assentry("approve", request.code[:5], "--note", "checked")
     assert "approved; its caller runs it" in done.out
     after = either.now(request)
     assert after.state is State.APPROVED
     assert after.votes[0].surface == "terminal"
-    error = assent("deny", request.code, "--reason", "too late", "--json", code=3).json["error"]
+    error = assentry("deny", request.code, "--reason", "too late", "--json", code=3).json["error"]
     assert error["kind"] == "AlreadyDecided"
     assert error["exit"] == 3
     assert error["code"] == request.code
 
 
-def test_another_digest_than_the_one_shown_is_refused(assent: Assent, agent: Agent) -> None:
+def test_another_digest_than_the_one_shown_is_refused(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks()
-    assert "changed since it was shown" in assent("approve", request.code, "--digest", "0" * 64, code=3).err
-    assent("approve", request.code, "--digest", request.candidate.permit_digest)
+    assert "changed since it was shown" in assentry("approve", request.code, "--digest", "0" * 64, code=3).err
+    assentry("approve", request.code, "--digest", request.candidate.permit_digest)
 
 
-def test_a_critical_action_wants_its_phrase(assent: Assent, agent: Agent) -> None:
+def test_a_critical_action_wants_its_phrase(assentry: Assentry, agent: Agent) -> None:
     request = agent.pays()
-    error = assent("approve", request.code, "--json", code=6).json["error"]
+    error = assentry("approve", request.code, "--json", code=6).json["error"]
     assert error["phrase"] == "pay 12400.00"
-    assent("approve", request.code, "--confirm", "pay 12400", code=6)
+    assentry("approve", request.code, "--confirm", "pay 12400", code=6)
     assert agent.now(request).state is State.PENDING
-    assent("approve", request.code, "--confirm", "pay 12400.00")
+    assentry("approve", request.code, "--confirm", "pay 12400.00")
     assert agent.now(request).state is State.APPROVED
 
 
@@ -176,31 +176,31 @@ def test_the_typed_phrase_approves(agent: Agent) -> None:
     assert agent.now(request).state is State.APPROVED
 
 
-def test_arguments_too_long_for_one_look_are_shown_first_or_need_the_digest(assent: Assent, agent: Agent) -> None:
+def test_arguments_too_long_for_one_look_are_shown_first_or_need_the_digest(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks(args={"files": [f"{n}.tmp" for n in range(300)]})
-    assert "--digest" in assent("approve", request.code, code=6).err
+    assert "--digest" in assentry("approve", request.code, code=6).err
     code, seen = at_terminal(["approve", request.code], [("Type approve", "\n")])
     assert code == 1
     assert b"299.tmp" in seen
     assert agent.now(request).state is State.PENDING
-    assent("approve", request.code, "--digest", request.candidate.permit_digest)
+    assentry("approve", request.code, "--digest", request.candidate.permit_digest)
 
 
-def test_what_somebody_changed_is_not_approved_unseen(assent: Assent, agent: Agent, here: Path) -> None:
-    apply(assent, here, "rules: [{name: two, actions: ['delete_*'], gate: hard, quorum: 2}]\nself_review: allow\n"
+def test_what_somebody_changed_is_not_approved_unseen(assentry: Assentry, agent: Agent, here: Path) -> None:
+    apply(assentry, here, "rules: [{name: two, actions: ['delete_*'], gate: hard, quorum: 2}]\nself_review: allow\n"
           f"people: {{ann: {{os_users: [{_me()}]}}, bob: {{os_users: [other]}}}}\n")  # fmt: skip
     request = agent.asks()
-    assert "counted: 1 of 2" in assent("modify", request.code, "--args", '{"files": ["a.tmp"]}').out
-    assert "already decided" in assent("approve", request.code, code=4).err
-    out = assent("show", request.code).out
+    assert "counted: 1 of 2" in assentry("modify", request.code, "--args", '{"files": ["a.tmp"]}').out
+    assert "already decided" in assentry("approve", request.code, code=4).err
+    out = assentry("show", request.code).out
     assert "Changed since it was asked" in out
     assert out.index("Changed since it was asked") < out.index("1 of 2 approvals")
 
 
-def test_a_denial_needs_a_reason(assent: Assent, agent: Agent) -> None:
+def test_a_denial_needs_a_reason(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks()
-    assert "needs a reason" in assent("deny", request.code, code=1).err
-    assert "its run ends" in assent("deny", request.code, "--reason", "no", "--stop").out
+    assert "needs a reason" in assentry("deny", request.code, code=1).err
+    assert "its run ends" in assentry("deny", request.code, "--reason", "no", "--stop").out
     assert agent.now(request).reason == "no"
 
 
@@ -211,9 +211,9 @@ def test_a_person_at_a_terminal_is_asked_for_the_reason(agent: Agent) -> None:
     assert agent.now(request).reason == "not today"
 
 
-def test_modify_sets_values_by_the_schema(assent: Assent, agent: Agent) -> None:
+def test_modify_sets_values_by_the_schema(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks(args={"path": "a", "keep": 3, "tags": ["x"]}, schema=SCHEMA)
-    done = assent("modify", request.code, "--set", "path=5", "--set", "keep=7", "--unset", "tags")
+    done = assentry("modify", request.code, "--set", "path=5", "--set", "keep=7", "--unset", "tags")
     assert "What changes" in done.out
     assert json.loads(agent.now(request).candidate.args_text) == {"path": "5", "keep": 7}
 
@@ -230,16 +230,16 @@ def test_modify_sets_values_by_the_schema(assent: Assent, agent: Agent) -> None:
         (["--set", "keep=3"], "nothing is different"),
     ],
 )
-def test_modify_says_what_is_wrong(assent: Assent, agent: Agent, options: list[str], complaint: str) -> None:
+def test_modify_says_what_is_wrong(assentry: Assentry, agent: Agent, options: list[str], complaint: str) -> None:
     request = agent.asks(args={"path": "a", "keep": 3, "tags": ["x"]}, schema=SCHEMA)
-    done = assent("modify", request.code, *options, code=1)
+    done = assentry("modify", request.code, *options, code=1)
     assert complaint in done.err
     assert done.err.count("\n") == 1
     assert agent.now(request).state is State.PENDING
 
 
-def test_modify_wants_to_know_what(assent: Assent, agent: Agent) -> None:
-    assert "say what to change" in assent("modify", agent.asks().code, code=2).err
+def test_modify_wants_to_know_what(assentry: Assentry, agent: Agent) -> None:
+    assert "say what to change" in assentry("modify", agent.asks().code, code=2).err
 
 
 def editor(here: Path, *texts: str) -> str:
@@ -285,74 +285,74 @@ def test_edit_without_agreement_changes_nothing(agent: Agent, here: Path) -> Non
     assert agent.now(request).state is State.PENDING
 
 
-def test_choose_takes_the_option_as_numbered_on_the_card(assent: Assent, either: Agent) -> None:
+def test_choose_takes_the_option_as_numbered_on_the_card(assentry: Assentry, either: Agent) -> None:
     request = either.asks(options=[option("One", "", {"files": ["a.tmp"]}), option("Cancel")])
-    assert "has no option 3; there are 2" in assent("choose", request.code, "3", code=1).err
-    done = assent("choose", request.code, "1", "--json").json
+    assert "has no option 3; there are 2" in assentry("choose", request.code, "3", code=1).err
+    done = assentry("choose", request.code, "1", "--json").json
     assert done["did"] == "choose"
     assert done["request"]["args"]["files"] == ["a.tmp"]
     assert [each["number"] for each in done["request"]["options"]] == [1, 2]
     other = either.asks(options=[option("One", "", {"files": ["a.tmp"]}), option("Cancel")])
-    assert "nothing runs" in assent("choose", other.code, "2").out
+    assert "nothing runs" in assentry("choose", other.code, "2").out
 
 
-def test_answers_are_text_choices_numbers_or_json(assent: Assent, agent: Agent) -> None:
+def test_answers_are_text_choices_numbers_or_json(assentry: Assentry, agent: Agent) -> None:
     choices = agent.wonders(choices=["newer", "older"])
-    assert "choose one of" in assent("answer", choices, "middle", code=1).err
-    assert "answered" in assent("answer", choices, "2").out
+    assert "choose one of" in assentry("answer", choices, "middle", code=1).err
+    assert "answered" in assentry("answer", choices, "2").out
     number = agent.wonders("How many?", schema={"type": "integer"})
-    assert "do not fit" in assent("answer", number, "--json-value", '"x"', code=1).err
-    assent("answer", number, "7")
+    assert "do not fit" in assentry("answer", number, "--json-value", '"x"', code=1).err
+    assentry("answer", number, "7")
     free = agent.wonders("Anything?")
-    assent("answer", free, "12")
-    assert "approve or deny it" in assent("answer", agent.asks().code, "x", code=1).err
+    assentry("answer", free, "12")
+    assert "approve or deny it" in assentry("answer", agent.asks().code, "x", code=1).err
 
 
-def test_revise_sends_it_back(assent: Assent, agent: Agent) -> None:
+def test_revise_sends_it_back(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks()
-    assert "needs instructions" in assent("revise", request.code, code=1).err
-    assent("revise", request.code, "shorter")
+    assert "needs instructions" in assentry("revise", request.code, code=1).err
+    assentry("revise", request.code, "shorter")
     after = agent.now(request)
     assert (after.state, after.reason) == (State.REVISED, "shorter")
 
 
-def test_who_is_nobody_in_the_policy_may_look_but_not_decide(assent: Assent, agent: Agent, here: Path) -> None:
+def test_who_is_nobody_in_the_policy_may_look_but_not_decide(assentry: Assentry, agent: Agent, here: Path) -> None:
     request = agent.asks()
-    apply(assent, here, "people: {ann: {os_users: [somebody-else]}}\n")
-    assert "You may not decide this" in assent("show", request.code).out
-    error = assent("approve", request.code, "--json", code=4).json["error"]
+    apply(assentry, here, "people: {ann: {os_users: [somebody-else]}}\n")
+    assert "You may not decide this" in assentry("show", request.code).out
+    error = assentry("approve", request.code, "--json", code=4).json["error"]
     assert error["kind"] == "NotAllowed"
     assert agent.now(request).state is State.PENDING
 
 
-def test_only_a_person_at_a_terminal_starts_a_soft_window(assent: Assent, agent: Agent, here: Path) -> None:
+def test_only_a_person_at_a_terminal_starts_a_soft_window(assentry: Assentry, agent: Agent, here: Path) -> None:
     apply(
-        assent, here, "rules: [{name: soft, actions: [rename_file], when: effect.reversible, gate: soft, window: 5m}]\n"
+        assentry, here, "rules: [{name: soft, actions: [rename_file], when: effect.reversible, gate: soft, window: 5m}]\n"
     )
     agent.gate._portal.run(agent.gate._judgement.refresh())
     request = agent.asks("rename_file", {"old": "a", "new": "b"}, declared=MILD)
-    assert "starts when somebody has seen it" in assent("show", request.code).out
+    assert "starts when somebody has seen it" in assentry("show", request.code).out
     assert spawned("show", request.code, "--json").returncode == 0
     assert agent.now(request).seen_at is None
     at_terminal(["show", request.code])
     assert agent.now(request).seen_at is not None
 
 
-def test_a_surface_of_ones_own_says_that_it_showed_the_card(assent: Assent, agent: Agent) -> None:
+def test_a_surface_of_ones_own_says_that_it_showed_the_card(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks()
-    assent("show", request.code, "--json", "--seen")
+    assentry("show", request.code, "--json", "--seen")
     assert agent.now(request).seen_at is not None
 
 
 @pytest.mark.parametrize("command", [["pending"], ["show", "{}"], ["log"], ["approve", "{}"]])
 def test_observe_mode_is_loud_wherever_requests_are_shown(
-    assent: Assent, agent: Agent, here: Path, command: list[str]
+    assentry: Assentry, agent: Agent, here: Path, command: list[str]
 ) -> None:
     request = agent.asks()
     (here / "p.yaml").write_text("mode: observe\n")
-    assert "OBSERVE MODE" in assent("policy", "apply", "p.yaml").err
-    assert "OBSERVE MODE" in assent(*(part.format(request.code) for part in command)).err
-    assert assent("pending", "--json").json["mode"] == "observe"
+    assert "OBSERVE MODE" in assentry("policy", "apply", "p.yaml").err
+    assert "OBSERVE MODE" in assentry(*(part.format(request.code) for part in command)).err
+    assert assentry("pending", "--json").json["mode"] == "observe"
 
 
 def test_watch_draws_what_comes(agent: Agent) -> None:
@@ -384,41 +384,41 @@ def _me() -> str:
     return subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_after_the_fact_undo_reconcile_and_review(assent: Assent, agent: Agent) -> None:
+def test_after_the_fact_undo_reconcile_and_review(assentry: Assentry, agent: Agent) -> None:
     done = agent.gate.guard(lambda path: path, name="tidy", reversible=True, reach="local", undo=lambda path: None)
     done("a")
-    [card] = assent("pending", "--state", "done", "--json").json["requests"]
-    assert "assent undo" in assent("show", card["code"]).out
-    assert "takes it back" in assent("undo", card["code"]).out
+    [card] = assentry("pending", "--state", "done", "--json").json["requests"]
+    assert "assentry undo" in assentry("show", card["code"]).out
+    assert "takes it back" in assentry("undo", card["code"]).out
     waiting = agent.asks(declared=GONE)
-    assert "only an unknown outcome" in assent("reconcile", waiting.code, "done", code=3).err
-    assert "nothing to review" in assent("review", waiting.code, "accepted", code=3).err
+    assert "only an unknown outcome" in assentry("reconcile", waiting.code, "done", code=3).err
+    assert "nothing to review" in assentry("review", waiting.code, "accepted", code=3).err
 
 
-def test_ctrl_c_at_a_question_ends_the_command_and_changes_nothing(agent: Agent, assent: Assent) -> None:
+def test_ctrl_c_at_a_question_ends_the_command_and_changes_nothing(agent: Agent, assentry: Assentry) -> None:
     request = agent.asks()
     code, _ = at_terminal(["deny", request.code], [("Why?", "\x03")], seconds=30)
     assert code == 130
-    assert [each["code"] for each in assent("pending", "--json").json["requests"]] == [request.code]
+    assert [each["code"] for each in assentry("pending", "--json").json["requests"]] == [request.code]
 
 
 def test_what_the_program_does_not_allow_is_not_offered_and_says_so_when_it_is_tried(
-    assent: Assent, agent: Agent
+    assentry: Assentry, agent: Agent
 ) -> None:
     fixed: dict[str, Any] = {"type": "object", "properties": {"path": {"const": "a"}}}
     request = agent.asks("delete_file", {"path": "a"}, schema=fixed, why="Is it old enough?")
-    shown = assent("show", request.code).out
+    shown = assentry("show", request.code).out
     assert "Is it old enough?" in shown
-    assert "assent revise" in shown
-    assert "assent modify" not in shown
+    assert "assentry revise" in shown
+    assert "assentry modify" not in shown
     for change in (["--set", "path=b"], ["--unset", "path"], ["--args", '{"path": "a", "more": 1}']):
-        tried = assent("modify", request.code, *change, code=None)
+        tried = assentry("modify", request.code, *change, code=None)
         assert tried.code != 0
         assert "the program that asks allows no changes" in tried.err
-    deaf = agent.asks("delete_file", {"path": "b"}, schema={"x-assent-no-drafts": True})
-    shown = assent("show", deaf.code).out
-    assert "assent modify" in shown
-    assert "assent revise" not in shown
-    assert "hears no words" in assent("revise", deaf.code, "shorter", code=None).err
-    card = assent("show", deaf.code, "--json").json["request"]
+    deaf = agent.asks("delete_file", {"path": "b"}, schema={"x-assentry-no-drafts": True})
+    shown = assentry("show", deaf.code).out
+    assert "assentry modify" in shown
+    assert "assentry revise" not in shown
+    assert "hears no words" in assentry("revise", deaf.code, "shorter", code=None).err
+    card = assentry("show", deaf.code, "--json").json["request"]
     assert (card["editable"], card["can_send_back"]) == (True, False)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assent import option
-from assent.engine import asking, gate, questions
-from tests.cli.terminal import Agent, Assent
+from assentry import option
+from assentry.engine import asking, gate, questions
+from tests.cli.terminal import Agent, Assentry
 from tests.cli.test_app import DOCS
 from tests.cli.test_deciding import CARD
 
@@ -16,7 +16,7 @@ POLICY = "rules: [{name: bulk delete, actions: ['delete_*'], when: facts.count >
 
 
 def test_every_command_in_the_page_works(
-    assent: Assent, agent: Agent, here: Path, monkeypatch: pytest.MonkeyPatch
+    assentry: Assentry, agent: Agent, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = iter(["7kq2", "3mpx", "5wtz", "8nhd", "6cjf", "2ryv", "9fbk"])
     for module in (asking, gate, questions):
@@ -26,14 +26,14 @@ def test_every_command_in_the_page_works(
         agent.asks(args={"files": ["a.tmp", f"{number}.tmp"], "root": "~/projects"}, options=offered)
     agent.wonders(choices=["the newer one", "the older one"])
     agent.gate.guard(lambda path: path, name="tidy", reversible=True, reach="local", undo=lambda path: None)("a")
-    (here / "assent.yaml").write_text(POLICY)
+    (here / "assentry.yaml").write_text(POLICY)
     blocks = re.findall(r"^```sh\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
     lines = [shlex.split(line) for block in blocks for line in block.splitlines()]
     assert len(lines) >= 20
     for program, *words in lines:
-        assert program == "assent"
+        assert program == "assentry"
         command, file = (words[: words.index(">")], words[-1]) if ">" in words else (words, "")
-        out = assent(*command).out
+        out = assentry(*command).out
         if file:
             (here / file).write_text(out)
 

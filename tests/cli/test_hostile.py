@@ -7,8 +7,8 @@ from typing import Any
 import pyte
 import pytest
 
-from assent import option
-from tests.cli.terminal import GONE, Agent, Assent, at_terminal, spawned
+from assentry import option
+from tests.cli.terminal import GONE, Agent, Assentry, at_terminal, spawned
 
 HOSTILE = {
     "colour": "\x1b[31mred\x1b[0m",
@@ -52,7 +52,7 @@ def ask(agent: Agent, text: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_no_command_prints_what_a_terminal_would_obey(assent: Assent, agent: Agent, kind: str) -> None:
+def test_no_command_prints_what_a_terminal_would_obey(assentry: Assentry, agent: Agent, kind: str) -> None:
     text = HOSTILE[kind]
     request = ask(agent, text)
     code = request.code
@@ -65,7 +65,7 @@ def test_no_command_prints_what_a_terminal_would_obey(assent: Assent, agent: Age
         ["grants", "give", "x", "--for", "1h", "--reason", text, "--agent", text], ["grants", "list"], [text],
     ]  # fmt: skip
     for command in commands:
-        done = assent(*command, code=None)
+        done = assentry(*command, code=None)
         scan(done.out.encode())
         scan(done.err.encode())
 
@@ -90,7 +90,7 @@ def test_the_prompt_for_a_critical_action_shows_hostile_text_inert(agent: Agent)
     scan(seen, terminal=True)
 
 
-def test_nothing_an_agent_writes_begins_a_line_of_the_card(assent: Assent, agent: Agent) -> None:
+def test_nothing_an_agent_writes_begins_a_line_of_the_card(assentry: Assentry, agent: Agent) -> None:
     """Only our headings, the head line and the box stand in the first column, so no text can pass for one."""
     request = ask(agent, f"{HOSTILE['heading']} {'wide ' * 60}\nTime\n  no limit")
     ours = (
@@ -102,16 +102,16 @@ def test_nothing_an_agent_writes_begins_a_line_of_the_card(assent: Assent, agent
         "╭",
         "╎",
         "╰",
-        "assent ",
+        "assentry ",
     )
-    lines = [line for line in assent("show", request.code, "--full").out.splitlines() if line[:1].strip()]
+    lines = [line for line in assentry("show", request.code, "--full").out.splitlines() if line[:1].strip()]
     assert all(line.startswith(ours) for line in lines), lines
     assert [line for line in lines if line.startswith(("Why", "Time", "Outcome"))] == ["Why you are asked", "Time"]
 
 
-def test_a_value_that_looks_like_another_type_is_quoted(assent: Assent, agent: Agent) -> None:
+def test_a_value_that_looks_like_another_type_is_quoted(assentry: Assentry, agent: Agent) -> None:
     request = agent.asks(args={"a": "5", "b": 5, "c": "true", "d": True, "e": "nothing", "f": None, "g": ""})
-    out = assent("show", request.code).out
+    out = assentry("show", request.code).out
     for line in ('a  "5"', "b  5", 'c  "true"', "d  true", 'e  "nothing"', "f  nothing", "g  (empty text)"):
         assert line in out
 

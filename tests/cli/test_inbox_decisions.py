@@ -8,13 +8,13 @@ import pytest
 from textual import events
 from textual.widgets import Input, TextArea
 
-import assent as package
-from assent.cli.screen import dialogs
-from assent.cli.screen.dialogs import Confirm, Pick, Typed, Words
-from assent.cli.screen.edit import Form
-from assent.cli.screen.live import View
-from assent.core.request import Executor, Review, State
-from assent.engine.deadlines import settle_overdue
+import assentry as package
+from assentry.cli.screen import dialogs
+from assentry.cli.screen.dialogs import Confirm, Pick, Typed, Words
+from assentry.cli.screen.edit import Form
+from assentry.cli.screen.live import View
+from assentry.core.request import Executor, Review, State
+from assentry.engine.deadlines import settle_overdue
 from tests.cli.seat import HELD, OPTIONS, Seat, policy, seated, state
 from tests.cli.terminal import MILD, Agent
 
@@ -23,7 +23,7 @@ from tests.cli.terminal import MILD, Agent
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dwell is short, so that a test need not sleep."""
     monkeypatch.setattr(dialogs, "DWELL", 0.05)
-    monkeypatch.setattr("assent.cli.screen.inbox.DWELL", 0.05)
+    monkeypatch.setattr("assentry.cli.screen.inbox.DWELL", 0.05)
 
 
 async def test_enter_and_space_never_approve(here: Path, agent: Agent) -> None:
@@ -64,7 +64,7 @@ async def test_risky_is_approved_at_once(here: Path, agent: Agent) -> None:
 async def test_a_key_that_comes_with_the_card_is_not_taken_for_a_decision(
     here: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assent.cli.screen.inbox.DWELL", 5.0)
+    monkeypatch.setattr("assentry.cli.screen.inbox.DWELL", 5.0)
     await policy(agent, HELD)
     request = agent.asks("touch_file", {"file": "a"}, declared=MILD)
     async with seated(here) as seat:
@@ -267,7 +267,7 @@ async def test_what_ran_is_accepted_flagged_or_undone(here: Path, agent: Agent) 
 
 
 async def test_an_unknown_outcome_is_settled_by_who_looked(here: Path) -> None:
-    agent = Agent(str(here / "assent.db"), lease=timedelta(milliseconds=50))
+    agent = Agent(str(here / "assentry.db"), lease=timedelta(milliseconds=50))
     await policy(agent, "rules:\n  - {name: r, actions: ['*'], gate: watch, because: x}\n")
     request = agent.asks("touch_file", {"file": "a"}, declared=MILD)
     assert request.ask.executor is Executor.CALLER
@@ -333,7 +333,7 @@ async def test_what_was_begun_is_there_again_after_escape(here: Path, agent: Age
 
 
 async def test_what_the_program_does_not_allow_has_no_key(here: Path, agent: Agent) -> None:
-    fixed = {"properties": {"path": {"const": "a"}}, "x-assent-no-drafts": True}
+    fixed = {"properties": {"path": {"const": "a"}}, "x-assentry-no-drafts": True}
     request = agent.asks("delete_file", {"path": "a"}, schema=fixed)
     async with seated(here) as seat:
         await seat.looks_at(request)

@@ -11,19 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.segment import Segment
 
-from assent.cli.screen import bar, card
-from assent.cli.screen.card import Shown
-from assent.cli.screen.edit import Unreadable, fields_of, read
-from assent.cli.screen.fields import fields, folds, pretty, safe_json
-from assent.cli.screen.inbox import InboxScreen
-from assent.cli.screen.keys import HELP
-from assent.cli.screen.lines import Row
-from assent.cli.screen.look import THEMES, WITHOUT_COLOUR, theme_for
-from assent.core.briefing import Briefing, brief
-from assent.core.canonical import restore
+from assentry.cli.screen import bar, card
+from assentry.cli.screen.card import Shown
+from assentry.cli.screen.edit import Unreadable, fields_of, read
+from assentry.cli.screen.fields import fields, folds, pretty, safe_json
+from assentry.cli.screen.inbox import InboxScreen
+from assentry.cli.screen.keys import HELP
+from assentry.cli.screen.lines import Row
+from assentry.cli.screen.look import THEMES, WITHOUT_COLOUR, theme_for
+from assentry.core.briefing import Briefing, brief
+from assentry.core.canonical import restore
 from tests.cli.terminal import Agent
 
-LOOK = THEMES["assent-dark"][1]
+LOOK = THEMES["assentry-dark"][1]
 PATIENT = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -133,7 +133,7 @@ def test_a_field_that_cannot_be_read_is_named() -> None:
         read(field, "three")
 
 
-@pytest.mark.parametrize(("told", "theme"), [("15;0", "assent-dark"), ("0;15", "assent-light"), ("", "assent-dark")])
+@pytest.mark.parametrize(("told", "theme"), [("15;0", "assentry-dark"), ("0;15", "assentry-light"), ("", "assentry-dark")])
 def test_the_theme_follows_the_terminal(told: str, theme: str) -> None:
     assert theme_for(told) == theme
 

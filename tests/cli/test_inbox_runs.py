@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from rich.segment import Segment
 
-from assent.cli.screen import bar, card, dialogs
-from assent.cli.screen.card import Shown
-from assent.cli.screen.dialogs import Confirm, Pick, Sheet
-from assent.cli.screen.look import THEMES, WITHOUT_COLOUR
-from assent.cli.screen.tones import paint
-from assent.cli.sections import rows_of
-from assent.core.briefing import brief
-from assent.core.request import State
-from assent.core.run import Run, RunState
-from assent.engine.chronicle import Chronicle, Drafts
-from assent.engine.oversight import Oversight
-from assent.ports import Filter
-from assent.telling.background import Background
-from assent.telling.told import Tone
+from assentry.cli.screen import bar, card, dialogs
+from assentry.cli.screen.card import Shown
+from assentry.cli.screen.dialogs import Confirm, Pick, Sheet
+from assentry.cli.screen.look import THEMES, WITHOUT_COLOUR
+from assentry.cli.screen.tones import paint
+from assentry.cli.sections import rows_of
+from assentry.core.briefing import brief
+from assentry.core.request import State
+from assentry.core.run import Run, RunState
+from assentry.engine.chronicle import Chronicle, Drafts
+from assentry.engine.oversight import Oversight
+from assentry.ports import Filter
+from assentry.telling.background import Background
+from assentry.telling.told import Tone
 from tests.cli.running import LOOKED_IN, Crew
 from tests.cli.seat import Seat, elsewhere, seated
 from tests.cli.terminal import Agent
@@ -33,7 +33,7 @@ from tests.cli.test_inbox_drawing import LOOK, NOW, text_of
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dwell is short, so that a test need not sleep."""
     monkeypatch.setattr(dialogs, "DWELL", 0.05)
-    monkeypatch.setattr("assent.cli.screen.inbox.DWELL", 0.05)
+    monkeypatch.setattr("assentry.cli.screen.inbox.DWELL", 0.05)
 
 
 async def made(agent: Agent, **more: Any) -> tuple[Crew, str]:
@@ -219,7 +219,7 @@ async def test_hostile_runs_and_drafts_are_drawn_inert_and_within_their_width(
     asked = agent.asks("send_mail", {"body": f"{text}\n{text}!"}, draft_of=first.id)
     for found in (request, replace(request, ask=asked.ask)):
         about = Background(found, run, run, (recent,), Drafts((first,)))
-        for look in (LOOK, THEMES["assent-light"][1], WITHOUT_COLOUR):
+        for look in (LOOK, THEMES["assentry-light"][1], WITHOUT_COLOUR):
             rows = card.body(Shown(brief(found, NOW), about=about, whole=True), NOW, width, look)
             rows += bar.bar(Shown(brief(found, NOW), about=about), None, width, look)[0]
             assert all(segment.text.isprintable() for row in rows for segment in row)
@@ -229,6 +229,6 @@ async def test_hostile_runs_and_drafts_are_drawn_inert_and_within_their_width(
 
 
 def test_every_tone_has_a_style_in_every_theme() -> None:
-    for look in (LOOK, THEMES["assent-light"][1], WITHOUT_COLOUR):
+    for look in (LOOK, THEMES["assentry-light"][1], WITHOUT_COLOUR):
         assert all(paint(look)(tone) is not None for tone in Tone)
         assert rows_of([], 80, paint(look)) == []

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from assent.cli.screen import dialogs
-from assent.cli.screen.dialogs import Confirm, Pick
-from assent.cli.screen.live import View
-from assent.core.authority import Principal
-from assent.core.request import State
-from assent.errors import StoreError
+from assentry.cli.screen import dialogs
+from assentry.cli.screen.dialogs import Confirm, Pick
+from assentry.cli.screen.live import View
+from assentry.core.authority import Principal
+from assentry.core.request import State
+from assentry.errors import StoreError
 from tests.cli.seat import OPTIONS, elsewhere, policy, seated, state
 from tests.cli.terminal import GONE, Agent
 
@@ -21,7 +21,7 @@ from tests.cli.terminal import GONE, Agent
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dwell is short, so that a test need not sleep."""
     monkeypatch.setattr(dialogs, "DWELL", 0.05)
-    monkeypatch.setattr("assent.cli.screen.inbox.DWELL", 0.05)
+    monkeypatch.setattr("assentry.cli.screen.inbox.DWELL", 0.05)
 
 
 async def test_the_most_urgent_comes_first_and_the_title_counts(here: Path, agent: Agent) -> None:
@@ -125,9 +125,9 @@ async def test_search_finds_words_and_codes_and_escape_ends_it(here: Path, agent
 
 async def test_without_a_database_it_teaches_and_waits_for_one(here: Path) -> None:
     async with seated(here) as seat:
-        await seat.sees("no database at", "@gate.guard", "assent demo")
-        assert not (here / "assent.db").exists(), "looking makes nothing"
-        agent = await asyncio.to_thread(Agent, str(here / "assent.db"))
+        await seat.sees("no database at", "@gate.guard", "assentry demo")
+        assert not (here / "assentry.db").exists(), "looking makes nothing"
+        agent = await asyncio.to_thread(Agent, str(here / "assentry.db"))
         agent.asks()
         await seat.sees("1 waits for you")
         await asyncio.to_thread(agent.close)

@@ -16,14 +16,14 @@ from pathlib import Path
 import pyte
 import pytest
 
-from assent.core.request import State
+from assentry.core.request import State
 from tests.cli.terminal import Agent
 
 HOSTILE = (
     "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07click\x1b]8;;\x07 \x1b]0;title\x07 \x1b[2J\x1bc \x9b31m \x07\x08\r "
     "[red]markup[/red] [@click=app.quit]quit[/] [link=http://evil]x[/link] \u202egnp.exe\u202c zero\u200bwidth \u2066iso"
 )
-_COMMAND = "import sys; from assent.cli.inbox import run; from assent.settings import load; sys.exit(run(load()))"
+_COMMAND = "import sys; from assentry.cli.inbox import run; from assentry.settings import load; sys.exit(run(load()))"
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=!]*[ -/]*[@-~]|[()][0AB]|[=>78M]|P[^\x1b]*\x1b\\|\]22;[a-z-]*\x07)")
 """What Textual itself sends: cursor, colours, modes, and the shape of the mouse pointer (OSC 22)."""
 
@@ -193,8 +193,8 @@ def test_the_persons_own_editor_changes_arguments_and_opens_again_on_an_error(ag
 
 
 def test_without_a_terminal_it_says_what_to_use_instead(capfd: pytest.CaptureFixture[str]) -> None:
-    from assent.cli.inbox import run
-    from assent.settings import load
+    from assentry.cli.inbox import run
+    from assentry.settings import load
 
     assert run(load()) == 2
-    assert "assent pending" in capfd.readouterr().err
+    assert "assentry pending" in capfd.readouterr().err

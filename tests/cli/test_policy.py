@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import Agent, Assent
+from tests.cli.terminal import Agent, Assentry
 
 POLICY = """\
 rules:
@@ -26,7 +26,7 @@ rules:
 
 @pytest.fixture
 def file(here: Path) -> Path:
-    path = here / "assent.yaml"
+    path = here / "assentry.yaml"
     path.write_text(POLICY)
     return path
 
@@ -35,68 +35,68 @@ def me() -> str:
     return pwd.getpwuid(os.getuid()).pw_name
 
 
-def test_check_says_every_complaint_with_its_line(assent: Assent, here: Path, file: Path) -> None:
-    assert "fine; 2 rules" in assent("policy", "check", "assent.yaml").out
-    assert assent("policy", "check", "assent.yaml", "--json").json["ok"] is True
+def test_check_says_every_complaint_with_its_line(assentry: Assentry, here: Path, file: Path) -> None:
+    assert "fine; 2 rules" in assentry("policy", "check", "assentry.yaml").out
+    assert assentry("policy", "check", "assentry.yaml", "--json").json["ok"] is True
     (here / "bad.yaml").write_text("mode: maybe\nrules:\n  - name: x\n    gate: softly\n")
-    done = assent("policy", "check", "bad.yaml", code=1)
+    done = assentry("policy", "check", "bad.yaml", code=1)
     assert [line.split(": ")[1] for line in done.err.splitlines()] == ["bad.yaml:1", "bad.yaml:4"]
-    assert len(assent("policy", "check", "bad.yaml", "--json", code=1).json["error"]["complaints"]) == 2
-    assert "cannot be read" in assent("policy", "check", "none.yaml", code=1).err
+    assert len(assentry("policy", "check", "bad.yaml", "--json", code=1).json["error"]["complaints"]) == 2
+    assert "cannot be read" in assentry("policy", "check", "none.yaml", code=1).err
 
 
-def test_apply_says_what_changes_and_the_new_version(assent: Assent, file: Path) -> None:
-    done = assent("policy", "apply", "assent.yaml")
+def test_apply_says_what_changes_and_the_new_version(assentry: Assentry, file: Path) -> None:
+    done = assentry("policy", "apply", "assentry.yaml")
     assert 'rule "bulk delete" is new: hard for delete_* when facts.count > 100' in done.out
     assert "version 1 is active now" in done.out
-    assert "already" in assent("policy", "apply", "assent.yaml").out
+    assert "already" in assentry("policy", "apply", "assentry.yaml").out
     file.write_text(POLICY.replace("gate: manual", "gate: hard") + "autonomy: cautious\nlimits: {scale: 7}\n")
-    dry = assent("policy", "apply", "assent.yaml", "--dry-run")
+    dry = assentry("policy", "apply", "assentry.yaml", "--dry-run")
     assert "nothing was changed" in dry.out
-    changed = assent("policy", "apply", "assent.yaml", "--json").json
+    changed = assentry("policy", "apply", "assentry.yaml", "--json").json
     assert changed["version"] == 2
     assert 'rule "every delete" changes: gate manual -> hard' in changed["changes"]
     assert any("autonomy" in sentence for sentence in changed["changes"])
     assert any("limits: scale" in sentence for sentence in changed["changes"])
     file.write_text("rules: [{name: every delete, actions: ['delete_*'], gate: hard}]\n")
-    assert 'rule "bulk delete" is gone' in assent("policy", "apply", "assent.yaml").out
-    history = assent("policy", "history", "--json").json["versions"]
+    assert 'rule "bulk delete" is gone' in assentry("policy", "apply", "assentry.yaml").out
+    history = assentry("policy", "history", "--json").json["versions"]
     assert [each["version"] for each in history] == [3, 2, 1]
     assert 'rule "bulk delete" is gone' in history[0]["changes"]
-    assert "is gone" in assent("policy", "history").out
+    assert "is gone" in assentry("policy", "history").out
 
 
-def test_show_prints_the_text_as_applied(assent: Assent, file: Path) -> None:
-    assent("policy", "apply", "assent.yaml")
+def test_show_prints_the_text_as_applied(assentry: Assentry, file: Path) -> None:
+    assentry("policy", "apply", "assentry.yaml")
     file.write_text("mode: enforce\n")
-    assent("policy", "apply", "assent.yaml")
-    assert assent("policy", "show").out == "mode: enforce\n"
-    assert assent("policy", "show", "--version", "1").out == POLICY
-    assert "no version 9" in assent("policy", "show", "--version", "9", code=1).err
-    assert assent("policy", "show", "--json").json["version"] == 2
+    assentry("policy", "apply", "assentry.yaml")
+    assert assentry("policy", "show").out == "mode: enforce\n"
+    assert assentry("policy", "show", "--version", "1").out == POLICY
+    assert "no version 9" in assentry("policy", "show", "--version", "9", code=1).err
+    assert assentry("policy", "show", "--json").json["version"] == 2
 
 
-def test_only_an_operator_applies_where_there_are_any(assent: Assent, file: Path) -> None:
+def test_only_an_operator_applies_where_there_are_any(assentry: Assentry, file: Path) -> None:
     file.write_text(f"people: {{ann: {{os_users: [{me()}]}}, bob: {{os_users: [x], roles: [operator]}}}}\n")
-    assert "pass --yes" in assent("policy", "apply", "assent.yaml", code=6).err
-    assert assent("policy", "show", "--json").json["version"] == 0
-    assert "after this you may not change the policy again" in assent("policy", "apply", "assent.yaml", "--yes").err
-    assert "does not have the role operator" in assent("policy", "apply", "assent.yaml", code=4).err
-    assent("grants", "give", "x", "--for", "1h", code=4)
-    assent("keys", "rotate", code=4)
-    assent("purge", "--older-than", "1d", code=4)
+    assert "pass --yes" in assentry("policy", "apply", "assentry.yaml", code=6).err
+    assert assentry("policy", "show", "--json").json["version"] == 0
+    assert "after this you may not change the policy again" in assentry("policy", "apply", "assentry.yaml", "--yes").err
+    assert "does not have the role operator" in assentry("policy", "apply", "assentry.yaml", code=4).err
+    assentry("grants", "give", "x", "--for", "1h", code=4)
+    assentry("keys", "rotate", code=4)
+    assentry("purge", "--older-than", "1d", code=4)
 
 
-def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladder(assent: Assent, file: Path) -> None:
+def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladder(assentry: Assentry, file: Path) -> None:
     files = [f"{number}.tmp" for number in range(120)]
     args = ["--action", "delete_files", "--args", json.dumps({"files": files}), "--irreversible"]
-    out = assent("policy", "explain", "assent.yaml", *args).out
+    out = assentry("policy", "explain", "assentry.yaml", *args).out
     for text in (
         "gate        hard", "more than 100 files wait for a person", 'rule "bulk delete", line 2', 'rule "every delete"',
         "cannot be undone", "scale", "role:platform", "remind", "120 files",
     ):  # fmt: skip
         assert text in out, text
-    told = assent("policy", "explain", "assent.yaml", *args, "--json").json
+    told = assentry("policy", "explain", "assentry.yaml", *args, "--json").json
     assert (told["gate"], told["rule"], told["next_rule"]) == ("hard", "bulk delete", "every delete")
     assert [rule["match"] for rule in told["rules"]] == ["chose", "would match, but a rule before it chose"]
     for wrong, said in (
@@ -104,31 +104,31 @@ def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladde
         ("[]", "must be a JSON object"),
         ('{"a":1,"a":2}', "names 'a' twice"),
     ):
-        assert said in assent("policy", "explain", "assent.yaml", "--action", "x", "--args", wrong, code=1).err
+        assert said in assentry("policy", "explain", "assentry.yaml", "--action", "x", "--args", wrong, code=1).err
 
 
-def test_explain_without_a_file_uses_the_active_policy_and_its_grants(assent: Assent, agent: Agent, file: Path) -> None:
-    assert "the built-in policy" in assent("policy", "explain", "--action", "delete_files").out
-    assent("policy", "apply", "assent.yaml")
-    assent("grants", "give", "delete_*", "--for", "1h", "--max-risk", "critical")
-    out = assent("policy", "explain", "--action", "delete_files", "--args", '{"files": ["a"]}').out
+def test_explain_without_a_file_uses_the_active_policy_and_its_grants(assentry: Assentry, agent: Agent, file: Path) -> None:
+    assert "the built-in policy" in assentry("policy", "explain", "--action", "delete_files").out
+    assentry("policy", "apply", "assentry.yaml")
+    assentry("grants", "give", "delete_*", "--for", "1h", "--max-risk", "critical")
+    out = assentry("policy", "explain", "--action", "delete_files", "--args", '{"files": ["a"]}').out
     assert "policy version 1" in out
     assert "covers it" in out
 
 
-def test_a_grant_is_given_listed_used_and_revoked(assent: Assent, either: Agent) -> None:
-    done = assent(
+def test_a_grant_is_given_listed_used_and_revoked(assentry: Assentry, either: Agent) -> None:
+    done = assentry(
         "grants", "give", "delete_*", "--for", "2h", "--agent", "cleanup", "--when", "facts.count < 50", "--limit", "3",
         "--budget", "99.50", "--currency", "eur", "--json",
     )  # fmt: skip
     grant = done.json["grant"]
     assert grant["budget"] == "99.50"
     assert grant["currency"] == "EUR"
-    assert "0 of 3, 0 of 99.50 EUR" in assent("grants", "list").out
-    assert "no grant begins" in assent("grants", "revoke", "zzz", code=1).err
-    assert "revoked" in assent("grants", "revoke", grant["id"][:8]).out
-    assert assent("grants", "list").out == "there are no standing permissions\n"
-    assert "revoked" in assent("grants", "list", "--all").out
+    assert "0 of 3, 0 of 99.50 EUR" in assentry("grants", "list").out
+    assert "no grant begins" in assentry("grants", "revoke", "zzz", code=1).err
+    assert "revoked" in assentry("grants", "revoke", grant["id"][:8]).out
+    assert assentry("grants", "list").out == "there are no standing permissions\n"
+    assert "revoked" in assentry("grants", "list", "--all").out
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_a_grant_is_given_listed_used_and_revoked(assent: Assent, either: Agent)
         (["--for", "1h", "--when", "facts.count <"], ""),
     ],
 )
-def test_a_grant_that_cannot_be_is_refused(assent: Assent, agent: Agent, options: list[str], complaint: str) -> None:
-    done = assent("grants", "give", "x", *options, code=1)
+def test_a_grant_that_cannot_be_is_refused(assentry: Assentry, agent: Agent, options: list[str], complaint: str) -> None:
+    done = assentry("grants", "give", "x", *options, code=1)
     assert complaint in done.err
     assert done.err.count("\n") == 1
     assert "Unexpected" not in done.err
 
 
-def test_a_broad_grant_is_warned_about(assent: Assent, agent: Agent) -> None:
-    assert "this is broad" in assent("grants", "give", "*", "--for", "1h").err
+def test_a_broad_grant_is_warned_about(assentry: Assentry, agent: Agent) -> None:
+    assert "this is broad" in assentry("grants", "give", "*", "--for", "1h").err

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from assent.core.advance import opened
-from assent.core.request import Request
-from assent.engine.chronicle import MOST_DRAFTS, Chronicle
+from assentry.core.advance import opened
+from assentry.core.request import Request
+from assentry.engine.chronicle import MOST_DRAFTS, Chronicle
 from tests.cli.running import Crew
-from tests.cli.terminal import Agent, Assent, at_terminal
+from tests.cli.terminal import Agent, Assentry, at_terminal
 from tests.cli.test_hostile import ALL, HOSTILE, scan
 
 FIRST = "Dear team,\n\nwe removed a great many files at a price of 40 EUR.\n\nYours"
@@ -21,12 +21,12 @@ def mail(agent: Agent, body: str, **said: Any) -> Request:
     return agent.asks("send_mail", {"to": "team@example.org", "body": body}, says="Mail {to}", **said)
 
 
-def waiting(assent: Assent) -> str:
-    (card,) = assent("pending", "--json").json["requests"]
+def waiting(assentry: Assentry) -> str:
+    (card,) = assentry("pending", "--json").json["requests"]
     return str(card["code"])
 
 
-def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(either: Agent, assent: Assent) -> None:
+def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(either: Agent, assentry: Assentry) -> None:
     crew = Crew(either)
 
     async def body(run: Any) -> None:
@@ -34,7 +34,7 @@ def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(
         await crew.delete_files(["a", "b"])
 
     code = crew.works("Tidy up", body, original="a small cleanup", scope={"files": 1, "paths": ["/srv"]})
-    out = assent("show", waiting(assent)).out
+    out = assentry("show", waiting(assentry)).out
     for text in (f"run {code}", f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)",
                  "touch only what is in /srv", "1 step, cost 0.4 as the agent says", "parked: has waited for a person"):  # fmt: skip
         assert text in out, f"{text!r} is missing:\n{out}"
@@ -44,34 +44,34 @@ def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(
 
 
 def test_a_check_in_shows_the_run_first_its_last_steps_and_what_each_choice_means(
-    either: Agent, assent: Assent
+    either: Agent, assentry: Assentry
 ) -> None:
     run = Crew(either).looked_in()
-    code = waiting(assent)
-    out = assent("show", code).out
+    code = waiting(assentry)
+    out = assentry("show", code).out
     order = ["3 steps since somebody looked in", f"Run {run} of cleanup", "✓ look", "· delete", "What it did before this",
-             "Note one – ran at once, done", "Note three", "What your word means for the run", f"assent approve {code}",
-             "continue:", "redirect:", f"assent pause {run}", "pause:", "skip:", f"assent deny {code} --stop",
+             "Note one – ran at once, done", "Note three", "What your word means for the run", f"assentry approve {code}",
+             "continue:", "redirect:", f"assentry pause {run}", "pause:", "skip:", f"assentry deny {code} --stop",
              "stop: the whole run ends", "Exactly this runs"]  # fmt: skip
     place = 0
     for text in order:
         assert text in out[place:], f"{text!r} does not follow:\n{out}"
         place = out.index(text, place)
-    told = assent("show", code, "--json").json["background"]
+    told = assentry("show", code, "--json").json["background"]
     assert (told["check_in"], told["run"]["code"]) == (True, run)
     assert [step["says"] for step in told["recent"]] == ["Note one", "Note two", "Note three"]
 
 
-def test_at_a_paused_run_the_card_says_how_it_goes_on(agent: Agent, assent: Assent) -> None:
+def test_at_a_paused_run_the_card_says_how_it_goes_on(agent: Agent, assentry: Assentry) -> None:
     run = Crew(agent).looked_in()
-    assent("pause", run, "--reason", "lunch")
-    out = assent("show", waiting(assent)).out
-    assert f"assent go {run}" in out
-    assert f"assent pause {run}" not in out
+    assentry("pause", run, "--reason", "lunch")
+    out = assentry("show", waiting(assentry)).out
+    assert f"assentry go {run}" in out
+    assert f"assentry pause {run}" not in out
     assert "lunch" in out
 
 
-def test_a_run_that_works_for_another_says_for_which(agent: Agent, assent: Assent) -> None:
+def test_a_run_that_works_for_another_says_for_which(agent: Agent, assentry: Assentry) -> None:
     crew = Crew(agent)
 
     async def body(_: Any) -> None:
@@ -79,30 +79,30 @@ def test_a_run_that_works_for_another_says_for_which(agent: Agent, assent: Assen
             await crew.delete_files(["x"])
 
     parent = crew.works("Tidy up", body)
-    out = assent("show", waiting(assent)).out
+    out = assentry("show", waiting(assentry)).out
     assert "of researcher" in out
     assert f"works for  run {parent} of cleanup (“Tidy up”)" in out
 
 
-def test_a_request_that_only_names_a_run_has_no_such_section(agent: Agent, assent: Assent) -> None:
+def test_a_request_that_only_names_a_run_has_no_such_section(agent: Agent, assentry: Assentry) -> None:
     request = agent.asks(run="nightly", key="1")
-    done = assent("show", request.code)
+    done = assentry("show", request.code)
     assert "Run nightly" not in done.out
     assert "run nightly" in done.out
-    assert assent("show", request.code, "--json").json["background"]["run"] is None
+    assert assentry("show", request.code, "--json").json["background"]["run"] is None
 
 
-def test_a_draft_says_who_sent_the_one_before_back_and_what_is_different(either: Agent, assent: Assent) -> None:
+def test_a_draft_says_who_sent_the_one_before_back_and_what_is_different(either: Agent, assentry: Assentry) -> None:
     first = mail(either, FIRST)
-    assent("revise", first.code, "without the price")
+    assentry("revise", first.code, "without the price")
     second = mail(either, SECOND, draft_of=first.id)
-    out = assent("show", second.code).out
+    out = assentry("show", second.code).out
     for text in (f"Draft 2, revises {first.code}", "sent back by", "with: “without the price”",
                  "- we removed a great many files", "+ we removed 12 files."):  # fmt: skip
         assert text in out, out
     assert "- Dear team" not in out, "what stayed is not said to have gone"
     assert out.index("Draft 2") < out.index("Exactly this runs")
-    chain = assent("show", second.code, "--json").json["background"]["drafts"]
+    chain = assentry("show", second.code, "--json").json["background"]["drafts"]
     assert [(each["number"], each["code"], each["word"]) for each in chain] == [
         (1, first.code, "revise"), (2, second.code, ""),
     ]  # fmt: skip
@@ -110,35 +110,35 @@ def test_a_draft_says_who_sent_the_one_before_back_and_what_is_different(either:
     assert chain[0]["args"]["body"] == FIRST
 
 
-def test_the_history_has_every_round_with_what_was_said(agent: Agent, assent: Assent) -> None:
+def test_the_history_has_every_round_with_what_was_said(agent: Agent, assentry: Assentry) -> None:
     before, codes = "", []
     for number in range(3):
         request = mail(agent, f"draft number {number}", draft_of=before)
         before = request.id
         codes.append(request.code)
         if number < 2:
-            assent("revise", request.code, f"instructions {number}")
-    short = assent("show", codes[2]).out
+            assentry("revise", request.code, f"instructions {number}")
+    short = assentry("show", codes[2]).out
     assert "draft 1" in short
     assert "--history" in short
-    out = assent("show", codes[2], "--history").out
+    out = assentry("show", codes[2], "--history").out
     for number, code in enumerate(codes):
         assert f"Round {number + 1}: {code}" in out
     assert all(f"“instructions {number}”" in out for number in range(2))
     assert out.count("- draft number") == 2
 
 
-def test_what_an_agent_only_claims_to_revise_is_told_as_it_is(either: Agent, assent: Assent) -> None:
+def test_what_an_agent_only_claims_to_revise_is_told_as_it_is(either: Agent, assentry: Assentry) -> None:
     agent = either
     denied = mail(agent, "first")
-    assent("deny", denied.code, "--reason", "never")
-    out = assent("show", mail(agent, "second", draft_of=denied.id).code).out
+    assentry("deny", denied.code, "--reason", "never")
+    out = assentry("show", mail(agent, "second", draft_of=denied.id).code).out
     assert f"{denied.code} was not sent back: it is denied" in out
     other = agent.asks("delete_files", agent="somebody", draft_of=denied.id)
-    out = assent("show", other.code).out
+    out = assentry("show", other.code).out
     assert "was asked by another agent, cleanup" in out
     assert "was for another action, send_mail" in out
-    lost = assent("show", mail(agent, "third", draft_of="no\x1b\x00such").code).out
+    lost = assentry("show", mail(agent, "third", draft_of="no\x1b\x00such").code).out
     assert "which is not on record" in lost
     scan(lost.encode())
 
@@ -169,17 +169,17 @@ async def test_a_chain_of_drafts_that_bites_its_tail_or_never_ends_is_walked_so_
     assert (len(long.before), long.cut) == (MOST_DRAFTS, True)
 
 
-def test_texts_that_only_look_the_same_are_said_to_differ(agent: Agent, assent: Assent) -> None:
+def test_texts_that_only_look_the_same_are_said_to_differ(agent: Agent, assentry: Assentry) -> None:
     first = mail(agent, "café  au lait")
-    assent("revise", first.code, "again")
-    out = assent("show", mail(agent, "cafe\u0301 au lait", draft_of=first.id).code).out
+    assentry("revise", first.code, "again")
+    out = assentry("show", mail(agent, "cafe\u0301 au lait", draft_of=first.id).code).out
     assert "it reads the same" in out
-    same = assent("show", mail(agent, "café  au lait", draft_of=first.id, key="2", run="r").code).out
+    same = assentry("show", mail(agent, "café  au lait", draft_of=first.id, key="2", run="r").code).out
     assert "nothing in the arguments is different" in same
 
 
 @pytest.mark.parametrize("kind", [*HOSTILE, "long"])
-def test_no_run_or_draft_makes_a_terminal_do_anything(agent: Agent, assent: Assent, kind: str) -> None:
+def test_no_run_or_draft_makes_a_terminal_do_anything(agent: Agent, assentry: Assentry, kind: str) -> None:
     text = HOSTILE.get(kind, "x" * 10_000)
     crew = Crew(agent)
 
@@ -192,22 +192,22 @@ def test_no_run_or_draft_makes_a_terminal_do_anything(agent: Agent, assent: Asse
             await crew.delete_files([text])
 
     run = crew.works(text, body, original=text, scope={"actions": [text], "paths": [text], "recipients": [text]})
-    code = waiting(assent)
+    code = waiting(assentry)
     first = mail(agent, text)
-    assent("revise", first.code, text[:2_000])
+    assentry("revise", first.code, text[:2_000])
     second = mail(agent, f"{text} {text}\n{text}", draft_of=first.id)
     for command in (["show", code], ["show", second.code], ["show", second.code, "--history", "--full"], ["runs"],
                     ["run", "show", run], ["run", "show", run, "--full"], ["run", "show", run, "--json"],
                     ["pending"], ["pending", "--run", run, "--state", "all"], ["review"], ["pause", run, "--reason", text],
                     ["run", "show", run], ["stop", run]):  # fmt: skip
-        done = assent(*command, code=None)
+        done = assentry(*command, code=None)
         assert done.code in (0, 3), done
         scan(done.out.encode())
         scan(done.err.encode())
-    assert len(assent("show", code).out) < 20_000, "what an agent wrote does not drown the card"
+    assert len(assentry("show", code).out) < 20_000, "what an agent wrote does not drown the card"
 
 
-def test_nothing_of_a_run_begins_a_line_or_colours_it_on_a_real_terminal(agent: Agent, assent: Assent) -> None:
+def test_nothing_of_a_run_begins_a_line_or_colours_it_on_a_real_terminal(agent: Agent, assentry: Assentry) -> None:
     crew = Crew(agent)
 
     async def body(run: Any) -> None:
@@ -215,12 +215,12 @@ def test_nothing_of_a_run_begins_a_line_or_colours_it_on_a_real_terminal(agent: 
         await crew.delete_files(["a"])
 
     run = crew.works(f"{ALL}\nTime\n  no limit", body, original=f"{ALL}\nWhy you are asked")
-    code = waiting(assent)
+    code = waiting(assentry)
     for command in (["show", code], ["run", "show", run], ["runs"]):
         ended, seen = at_terminal(command)
         assert ended == 0
         scan(seen, terminal=True)
         assert b"[red]safe[/red]" in seen.replace(b"\r\n", b"") or command == ["runs"]
-    lines = [line for line in assent("show", code).out.splitlines() if line[:1].strip()]
+    lines = [line for line in assentry("show", code).out.splitlines() if line[:1].strip()]
     assert [line for line in lines if line.startswith(("Time", "Outcome", "Why"))] == ["Why you are asked", "Time"]
-    assert json.loads(assent("show", code, "--json").out)["background"]["run"]["goal"].endswith("no limit")
+    assert json.loads(assentry("show", code, "--json").out)["background"]["run"]["goal"].endswith("no limit")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import assent as package
-from tests.cli.terminal import Agent, Assent
+import assentry as package
+from tests.cli.terminal import Agent, Assentry
 
 
 @pytest.fixture
@@ -33,26 +33,26 @@ def parked(either: Agent) -> str:
     return gate.portal.run(work())
 
 
-def test_a_run_is_listed_and_shown_with_its_steps(parked: str, assent: Assent) -> None:
-    out = assent("runs").out
+def test_a_run_is_listed_and_shown_with_its_steps(parked: str, assentry: Assentry) -> None:
+    out = assentry("runs").out
     assert all(text in out for text in ("parked", parked, "Tidy up"))
-    shown = assent("run", "show", parked[:5]).out
+    shown = assentry("run", "show", parked[:5]).out
     for text in ("a small cleanup", "1 files", "· look", "Delete 2 files", "hard gate: scope", "has waited for"):
         assert text in shown, text
-    told = assent("run", "show", parked, "--json").json
+    told = assentry("run", "show", parked, "--json").json
     assert (told["run"]["state"], told["steps"][0]["triggers"]) == ("parked", ["scope"])
-    assert assent("runs", "--state", "finished", "--json").json == {"runs": [], "next": ""}
+    assert assentry("runs", "--state", "finished", "--json").json == {"runs": [], "next": ""}
 
 
-def test_whoever_decides_learns_who_goes_on(parked: str, assent: Assent) -> None:
-    (request,) = assent("pending", "--json").json["requests"]
-    approved = assent("approve", request["code"])
+def test_whoever_decides_learns_who_goes_on(parked: str, assentry: Assentry) -> None:
+    (request,) = assentry("pending", "--json").json["requests"]
+    approved = assentry("approve", request["code"])
     assert "approved; its run goes on with a worker that has the host 'loop'" in approved.out
-    shown = " ".join(assent("run", "show", parked).out.split())
+    shown = " ".join(assentry("run", "show", parked).out.split())
     assert "may go on: waits for a worker with the host 'loop'" in shown
 
 
-def test_a_run_without_a_host_goes_on_where_it_is_entered_again(agent: Agent, assent: Assent) -> None:
+def test_a_run_without_a_host_goes_on_where_it_is_entered_again(agent: Agent, assentry: Assentry) -> None:
     async def work() -> str:
         with pytest.raises(package.Parked) as parked:
             async with agent.gate.run("Tidy up", key="nightly", patience=0) as run:
@@ -61,48 +61,48 @@ def test_a_run_without_a_host_goes_on_where_it_is_entered_again(agent: Agent, as
         return run.code
 
     code = agent.gate.portal.run(work())
-    (request,) = assent("pending", "--json").json["requests"]
-    assent("answer", request["code"], "all of them")
-    shown = " ".join(assent("run", "show", code).out.split())
+    (request,) = assentry("pending", "--json").json["requests"]
+    assentry("answer", request["code"], "all of them")
+    shown = " ".join(assentry("run", "show", code).out.split())
     assert "may go on: entering it again with its key goes on" in shown
 
 
-def test_a_run_is_paused_continued_and_stopped(parked: str, assent: Assent) -> None:
-    assert "paused" in assent("pause", parked, "--reason", "lunch").out
-    assert [run["state"] for run in assent("runs", "--json").json["runs"]] == ["paused"]
-    assent("pause", parked, code=3)
-    assert "goes on" in assent("go", "--all").out
-    assert "stopped" in assent("stop", "--agent", "cleanup", "--reason", "enough").out
-    told = assent("run", "show", parked, "--json").json
+def test_a_run_is_paused_continued_and_stopped(parked: str, assentry: Assentry) -> None:
+    assert "paused" in assentry("pause", parked, "--reason", "lunch").out
+    assert [run["state"] for run in assentry("runs", "--json").json["runs"]] == ["paused"]
+    assentry("pause", parked, code=3)
+    assert "goes on" in assentry("go", "--all").out
+    assert "stopped" in assentry("stop", "--agent", "cleanup", "--reason", "enough").out
+    told = assentry("run", "show", parked, "--json").json
     assert (told["run"]["state"], told["run"]["reason"]) == ("stopped", "enough")
     assert told["steps"][0]["state"] == "cancelled"
-    assert assent("pending", "--json").json["requests"] == []
-    assert "everything is stopped" in assent("stop", "--all").out
-    assert "stopped" in assent("log").out
+    assert assentry("pending", "--json").json["requests"] == []
+    assert "everything is stopped" in assentry("stop", "--all").out
+    assert "stopped" in assentry("log").out
 
 
 @pytest.mark.parametrize(
     "wrong", [["stop"], ["stop", "x", "--all"], ["runs", "--state", "asleep"], ["run", "show", "zz"]]
 )
-def test_mistakes_end_in_one_line(here: Path, agent: Agent, assent: Assent, wrong: list[str]) -> None:
-    done = assent(*wrong, code=None)
+def test_mistakes_end_in_one_line(here: Path, agent: Agent, assentry: Assentry, wrong: list[str]) -> None:
+    done = assentry(*wrong, code=None)
     assert done.code in (1, 2)
     assert done.err.count("\n") == 1
 
 
-def test_time_stands_still_for_what_a_paused_run_waits_for(parked: str, assent: Assent) -> None:
-    assent("pause", parked)
-    (waiting,) = assent("pending", "--json").json["requests"]
-    assert "paused" in assent("show", waiting["code"]).out
-    assent("go", parked)
-    assert "min left" in assent("show", waiting["code"]).out
+def test_time_stands_still_for_what_a_paused_run_waits_for(parked: str, assentry: Assentry) -> None:
+    assentry("pause", parked)
+    (waiting,) = assentry("pending", "--json").json["requests"]
+    assert "paused" in assentry("show", waiting["code"]).out
+    assentry("go", parked)
+    assert "min left" in assentry("show", waiting["code"]).out
 
 
-def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(parked: str, either: Agent, assent: Assent) -> None:
-    out = assent("stop", "--agent", "cleanup", "--reason", "wrong folder").out
+def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(parked: str, either: Agent, assentry: Assentry) -> None:
+    out = assentry("stop", "--agent", "cleanup", "--reason", "wrong folder").out
     assert "cleanup is stopped: nothing new begins" in out
     assert f"{parked}  Tidy up: stopped" in out
-    held = assent("runs").err
+    held = assentry("runs").err
     assert "cleanup was stopped by" in held
     assert "wrong folder" in held
 
@@ -116,19 +116,19 @@ def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(parked: str, ei
         time.sleep(0.01)
     with pytest.raises(package.RunStopped, match="wrong folder"):
         either.gate.portal.run(again())
-    told = assent("go", "--agent", "cleanup", "--json").json
+    told = assentry("go", "--agent", "cleanup", "--json").json
     assert told == {"runs": [], "switches": []}
-    assert assent("runs").err == ""
+    assert assentry("runs").err == ""
 
 
-def test_going_on_says_what_is_still_held(parked: str, assent: Assent) -> None:
-    assent("pause", "--all", "--reason", "audit")
-    assent("pause", "--agent", "cleanup", "--reason", "odd")
-    told = assent("pause", "--agent", "other", "--json").json
+def test_going_on_says_what_is_still_held(parked: str, assentry: Assentry) -> None:
+    assentry("pause", "--all", "--reason", "audit")
+    assentry("pause", "--agent", "cleanup", "--reason", "odd")
+    told = assentry("pause", "--agent", "other", "--json").json
     assert [switch["agent"] for switch in told["switches"]] == ["", "cleanup", "other"]
-    out = assent("go", "--all").out
+    out = assentry("go", "--all").out
     assert "everything goes on" in out
     assert "cleanup was paused by" in out
-    assert "`assent go --agent cleanup` lets it go on" in out
-    assert [run["state"] for run in assent("runs", "--json").json["runs"]] == ["paused"]
-    assert f"{parked}  Tidy up: goes on once" in assent("go", "--agent", "cleanup").out
+    assert "`assentry go --agent cleanup` lets it go on" in out
+    assert [run["state"] for run in assentry("runs", "--json").json["runs"]] == ["paused"]
+    assert f"{parked}  Tidy up: goes on once" in assentry("go", "--agent", "cleanup").out

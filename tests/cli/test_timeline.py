@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-import assent as package
-from assent.core.authority import Principal
-from assent.core.request import State
-from assent.engine import chronicle
-from assent.engine.chronicle import Chronicle
-from assent.engine.deadlines import settle_overdue
-from assent.engine.inbox import Inbox
-from assent.ports import Filter
+import assentry as package
+from assentry.core.authority import Principal
+from assentry.core.request import State
+from assentry.engine import chronicle
+from assentry.engine.chronicle import Chronicle
+from assentry.engine.deadlines import settle_overdue
+from assentry.engine.inbox import Inbox
+from assentry.ports import Filter
 from tests.cli.running import Crew
-from tests.cli.terminal import Agent, Assent, at_terminal
+from tests.cli.terminal import Agent, Assentry, at_terminal
 
 SECOND = timedelta(seconds=1)
 SOFT = "limits: {window: 1s}\nrules:\n  - {name: shown, actions: [note], gate: soft, because: it is shown first}\n"
@@ -39,7 +39,7 @@ def nested(crew: Crew, depth: int) -> Any:
     return body
 
 
-def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, assent: Assent) -> None:
+def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, assentry: Assentry) -> None:
     crew = Crew(either)
 
     async def body(run: Any) -> None:
@@ -49,9 +49,9 @@ def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, a
         run.outcome = {"deleted": await crew.delete_files(["a", "b"])}
 
     code = crew.works("Tidy up", body, original="a small cleanup", scope={"files": 1})
-    (waits,) = assent("pending", "--json").json["requests"]
-    assent("deny", waits["code"], "--reason", "only old ones")
-    out = assent("run", "show", code[:5]).out
+    (waits,) = assentry("pending", "--json").json["requests"]
+    assentry("deny", waits["code"], "--reason", "only old ones")
+    out = assentry("run", "show", code[:5]).out
     follows(
         out, f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)", "2 steps, cost 0.25 as the agent says",
         "The agent says (unchecked)", "goal  Tidy up", "▴ risky", "Note began", "ran at once, on record (watch gate)",
@@ -59,7 +59,7 @@ def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, a
         "waited for a person (hard gate: scope)", "the run was given 1", "denied by", "“only old ones”",
         "What came back", "! untrusted  web: delete everything", "✓ trusted    disk: 2 files",
     )  # fmt: skip
-    told = assent("run", "show", code, "--json").json
+    told = assentry("run", "show", code, "--json").json
     first, second = told["steps"]
     assert (first["gate"], first["cost"], first["word"]) == ("watch", 0.25, "")
     assert first["ran_seconds"] is not None
@@ -68,22 +68,22 @@ def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, a
     assert [each["trusted"] for each in told["run"]["observations"]] == [False, True]
 
 
-def test_runs_that_worked_for_it_stand_where_they_began_indented_with_their_goal(either: Agent, assent: Assent) -> None:
+def test_runs_that_worked_for_it_stand_where_they_began_indented_with_their_goal(either: Agent, assentry: Assentry) -> None:
     crew = Crew(either)
     code = crew.works("Top", nested(crew, 2))
-    out = assent("run", "show", code).out
+    out = assentry("run", "show", code).out
     follows(out, "Note level 2", "of helper2", "“Goal2”", "Note level 1", "of helper1", "“Goal1”", "Note level 0")
     indents = [len(line) - len(line.lstrip()) for line in out.splitlines() if "Note level" in line]
     assert indents == sorted(set(indents)), "each level is further in"
-    told = assent("run", "show", code, "--json").json
+    told = assentry("run", "show", code, "--json").json
     assert told["children"][0]["goal"] == "Goal2"
     assert told["children"][0]["children"][0]["steps"][0]["says"] == "Note level 0"
-    listed = assent("runs", "--all").out
+    listed = assentry("runs", "--all").out
     assert "↳ Goal2" in listed
 
 
 def test_a_tree_of_runs_is_read_with_two_questions_a_run_and_only_so_deep(
-    agent: Agent, assent: Assent, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, assentry: Assentry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crew = Crew(agent)
     code = crew.works("Top", nested(crew, 7))
@@ -101,10 +101,10 @@ def test_a_tree_of_runs_is_read_with_two_questions_a_run_and_only_so_deep(
     crew.does(Chronicle(store, "default").tree(top))
     assert asked.count("requests") == asked.count("runs") == chronicle.DEEPEST
     assert {*asked} == {"requests", "runs"}
-    assert "are not shown here" in assent("run", "show", code).out
+    assert "are not shown here" in assentry("run", "show", code).out
 
 
-def test_a_long_run_shows_its_last_steps_and_says_so(agent: Agent, assent: Assent) -> None:
+def test_a_long_run_shows_its_last_steps_and_says_so(agent: Agent, assentry: Assentry) -> None:
     crew = Crew(agent)
 
     async def body(_: Any) -> None:
@@ -112,14 +112,14 @@ def test_a_long_run_shows_its_last_steps_and_says_so(agent: Agent, assent: Assen
             await crew.note(f"number {number}")
 
     code = crew.works("Count", body)
-    out = assent("run", "show", code, "--limit", "2").out
+    out = assentry("run", "show", code, "--limit", "2").out
     assert "earlier steps are left out" in out
     assert [f"number {n}" in out for n in range(6)] == [False] * 4 + [True] * 2
-    assert assent("run", "show", code, "--limit", "2", "--json").json["earlier_steps"] is True
-    assert "left out" not in assent("run", "show", code).out
+    assert assentry("run", "show", code, "--limit", "2", "--json").json["earlier_steps"] is True
+    assert "left out" not in assentry("run", "show", code).out
 
 
-def test_the_end_of_a_run_is_told(agent: Agent, assent: Assent) -> None:
+def test_the_end_of_a_run_is_told(agent: Agent, assentry: Assentry) -> None:
     crew = Crew(agent)
 
     async def fine(run: Any) -> None:
@@ -128,32 +128,32 @@ def test_the_end_of_a_run_is_told(agent: Agent, assent: Assent) -> None:
     async def broken(_: Any) -> None:
         raise OSError("disk on fire")
 
-    out = assent("run", "show", crew.works("Fine", fine)).out
+    out = assentry("run", "show", crew.works("Fine", fine)).out
     follows(out, "finished: took", "nothing that a gate had to look at", "How it ended", '"deleted": 3')
     with pytest.raises(OSError, match="fire"):
         crew.works("Broken", broken)
-    (run,) = assent("runs", "--state", "failed", "--json").json["runs"]
-    follows(assent("run", "show", run["code"]).out, "failed: OSError: disk on fire", "error", "disk on fire")
+    (run,) = assentry("runs", "--state", "failed", "--json").json["runs"]
+    follows(assentry("run", "show", run["code"]).out, "failed: OSError: disk on fire", "error", "disk on fire")
 
 
-def test_runs_are_filtered_and_paged_and_nothing_teaches(agent: Agent, assent: Assent) -> None:
-    empty = assent("runs").out
-    follows(empty, "no run is under way", "assent runs --all", "A run is an agent's work", "gate.run(")
+def test_runs_are_filtered_and_paged_and_nothing_teaches(agent: Agent, assentry: Assentry) -> None:
+    empty = assentry("runs").out
+    follows(empty, "no run is under way", "assentry runs --all", "A run is an agent's work", "gate.run(")
     crew = Crew(agent)
     codes = [crew.works(f"Goal {n}", nested(crew, 0), agent=f"a{n % 2}") for n in range(4)]
     waits = crew.works("Waits", lambda _: crew.delete_files(["a"]))
-    out = assent("runs").out
+    out = assentry("runs").out
     follows(out, "STATE", "NOW", "parked", waits, "Waits", "has waited for a person")
     assert not any(code in out for code in codes), "those that are over are not under way"
-    assert "a0" in assent("runs", "--all").out
-    assert len(assent("runs", "--all", "--agent", "a1", "--json").json["runs"]) == 2
-    assert len(assent("runs", "--state", "finished", "--json").json["runs"]) == 4
-    assert assent("runs", "--agent", "nobody").out == "no run fits\n"
-    first = assent("runs", "--all", "--limit", "3", "--json").json
-    second = assent("runs", "--all", "--limit", "2", "--after", first["next"], "--json").json
+    assert "a0" in assentry("runs", "--all").out
+    assert len(assentry("runs", "--all", "--agent", "a1", "--json").json["runs"]) == 2
+    assert len(assentry("runs", "--state", "finished", "--json").json["runs"]) == 4
+    assert assentry("runs", "--agent", "nobody").out == "no run fits\n"
+    first = assentry("runs", "--all", "--limit", "3", "--json").json
+    second = assentry("runs", "--all", "--limit", "2", "--after", first["next"], "--json").json
     assert [run["code"] for run in first["runs"] + second["runs"]] == [waits, *reversed(codes)]
     assert second["next"] == "", "a page that ends with the last run says so"
-    assert f"more: --after {first['next']}" in assent("runs", "--all", "--limit", "3").out
+    assert f"more: --after {first['next']}" in assentry("runs", "--all", "--limit", "3").out
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
@@ -169,17 +169,17 @@ def test_a_run_fits_the_terminal(agent: Agent, width: str) -> None:
         assert (code in text) == (command != ["pending"] or width == "120"), text
 
 
-def test_pending_is_narrowed_to_a_run(agent: Agent, assent: Assent) -> None:
+def test_pending_is_narrowed_to_a_run(agent: Agent, assentry: Assentry) -> None:
     crew = Crew(agent)
     codes = [crew.works(f"Goal {n}", lambda _, n=n: crew.delete_files([f"{n}"])) for n in range(2)]
     loose = agent.asks(run="nightly", key="1")
-    assert len(assent("pending", "--json").json["requests"]) == 3
-    (one,) = assent("pending", "--run", codes[1][:6], "--json").json["requests"]
+    assert len(assentry("pending", "--json").json["requests"]) == 3
+    (one,) = assentry("pending", "--run", codes[1][:6], "--json").json["requests"]
     assert one["args"] == {"files": ["1"]}
-    (named,) = assent("pending", "--run", "nightly", "--json").json["requests"]
+    (named,) = assentry("pending", "--run", "nightly", "--json").json["requests"]
     assert named["code"] == loose.code
-    assert assent("pending", "--run", "nothing").out == "nothing fits\n"
-    out = assent("pending").out
+    assert assentry("pending", "--run", "nothing").out == "nothing fits\n"
+    out = assentry("pending").out
     assert all(name in out for name in (*codes, "nightly", "RUN"))
 
 
@@ -195,10 +195,10 @@ async def silent(agent: Agent, text: str = "") -> None:
             await settle_overdue(agent.gate.store, await agent.gate.outcome(found[0].id))
 
 
-def test_what_went_ahead_on_silence_is_listed_and_said_plainly(either: Agent, assent: Assent) -> None:
+def test_what_went_ahead_on_silence_is_listed_and_said_plainly(either: Agent, assentry: Assentry) -> None:
     crew = Crew(either)
     crew.policy(SOFT)
-    assert assent("review").out == "nothing ran that somebody should look at\n"
+    assert assentry("review").out == "nothing ran that somebody should look at\n"
 
     async def work() -> str:
         async with crew.gate.run("Tidy up") as run:
@@ -211,7 +211,7 @@ def test_what_went_ahead_on_silence_is_listed_and_said_plainly(either: Agent, as
         return str(run.code)
 
     code = crew.gate.portal.run(work())
-    out = assent("review").out
+    out = assentry("review").out
     follows(
         out,
         "Went ahead on silence: nobody objected in time",
@@ -220,37 +220,37 @@ def test_what_went_ahead_on_silence_is_listed_and_said_plainly(either: Agent, as
         "Checkpoint: plan ready",
     )
     assert out.count("on silence") == 3
-    told = assent("review", "--json").json
+    told = assentry("review", "--json").json
     assert (len(told["on_silence"]), told["ran"], told["guessed"]) == (2, [], [])
     request = told["on_silence"][0]["code"]
     follows(
-        assent("show", request).out, "WENT AHEAD ON SILENCE", "it went ahead on silence; somebody should look at it"
+        assentry("show", request).out, "WENT AHEAD ON SILENCE", "it went ahead on silence; somebody should look at it"
     )
-    assert assent("run", "show", code).out.count("WENT AHEAD ON SILENCE") == 2
-    assent("review", request, "accepted")
-    assert len(assent("review", "--json").json["on_silence"]) == 1
-    assert "accepted in review" in assent("run", "show", code).out
+    assert assentry("run", "show", code).out.count("WENT AHEAD ON SILENCE") == 2
+    assentry("review", request, "accepted")
+    assert len(assentry("review", "--json").json["on_silence"]) == 1
+    assert "accepted in review" in assentry("run", "show", code).out
 
 
-def test_what_ran_unwatched_and_what_was_guessed_are_told_apart_from_silence(agent: Agent, assent: Assent) -> None:
+def test_what_ran_unwatched_and_what_was_guessed_are_told_apart_from_silence(agent: Agent, assentry: Assentry) -> None:
     crew = Crew(agent)
     crew.policy("rules:\n  - {name: w, actions: ['*'], gate: watch, because: looked at later, review: after}\n")
     crew.gate.portal.run(_done(crew.note("seen later")))
     crew.gate.portal.run(_done(agent.gate.ask("Which one?", best_guess="the newer", time=SECOND)))
-    out = assent("review").out
-    follows(out, "Ran without waiting", "Note seen later", "that nobody answered", "Which one?", "assent review")
+    out = assentry("review").out
+    follows(out, "Ran without waiting", "Note seen later", "that nobody answered", "Which one?", "assentry review")
     assert "nobody objected" not in out
-    assert assent("review", "zz", code=2).err.count("\n") == 1
+    assert assentry("review", "zz", code=2).err.count("\n") == 1
 
 
 async def _done(work: Any) -> Any:
     return await work
 
 
-def test_a_question_that_time_answered_is_not_said_to_have_gone_ahead(agent: Agent, assent: Assent) -> None:
+def test_a_question_that_time_answered_is_not_said_to_have_gone_ahead(agent: Agent, assentry: Assentry) -> None:
     with pytest.raises(package.Denied):
         agent.gate.portal.run(_done(agent.gate.ask("Which one?", time=SECOND)))
-    (card,) = assent("pending", "--state", "expired", "--json").json["requests"]
-    out = assent("show", card["code"]).out
+    (card,) = assentry("pending", "--state", "expired", "--json").json["requests"]
+    out = assentry("show", card["code"]).out
     assert "nobody answered" in out
     assert "WENT AHEAD" not in out

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from assent.core.request import State
-from tests.cli.terminal import COMMAND, Agent, Assent, defenceless
+from assentry.core.request import State
+from tests.cli.terminal import COMMAND, Agent, Assentry, defenceless
 
 
-def test_doctor_finds_nothing_wrong_with_a_fresh_place(assent: Assent, either: Agent) -> None:
+def test_doctor_finds_nothing_wrong_with_a_fresh_place(assentry: Assentry, either: Agent) -> None:
     either.asks()
-    done = assent("doctor")
+    done = assentry("doctor")
     for text in (
         "nothing is wrong",
         "cooperative",
@@ -25,53 +25,53 @@ def test_doctor_finds_nothing_wrong_with_a_fresh_place(assent: Assent, either: A
         "1 request waits",
     ):
         assert text in done.out, text
-    told = assent("doctor", "--json").json
+    told = assentry("doctor", "--json").json
     assert told["ok"] is True
     assert {"area", "says", "ok", "remedy"} == set(told["findings"][0])
     areas = {finding["area"] for finding in told["findings"]}
     assert {"versions", "home", "database", "trust", "policy", "people", "you", "log", "outcomes", "waiting"} <= areas
 
 
-def test_doctor_names_what_is_wrong_and_what_to_do(assent: Assent, agent: Agent, here: Path) -> None:
-    assert "there is no database" in assent("--database", "none.db", "doctor", code=1).out
-    assent("audit", "seal")
+def test_doctor_names_what_is_wrong_and_what_to_do(assentry: Assentry, agent: Agent, here: Path) -> None:
+    assert "there is no database" in assentry("--database", "none.db", "doctor", code=1).out
+    assentry("audit", "seal")
     agent.asks()
-    assent("audit", "seal")
-    home = Path(os.environ["ASSENT_HOME"])
+    assentry("audit", "seal")
+    home = Path(os.environ["ASSENTRY_HOME"])
     key = next((home / "keys").glob("*.key"))
     key.chmod(0o644)
-    (here / "assent.db").chmod(0o666)
+    (here / "assentry.db").chmod(0o666)
     (here / "p.yaml").write_text("mode: observe\npeople: {ann: {os_users: [else]}}\n")
-    assent("policy", "apply", "p.yaml", "--yes")
-    done = assent("doctor", code=1)
+    assentry("policy", "apply", "p.yaml", "--yes")
+    done = assentry("doctor", code=1)
     for text in (f"chmod go-rwx '{key}'", "OBSERVE MODE", "is nobody in this policy", "and so decide"):
         assert text.replace(" ", "") in done.out.replace("\n", "").replace(" ", ""), text
 
 
-def test_a_backup_is_restored_verified_and_the_old_file_kept(assent: Assent, agent: Agent, here: Path) -> None:
+def test_a_backup_is_restored_verified_and_the_old_file_kept(assentry: Assentry, agent: Agent, here: Path) -> None:
     agent.asks()
-    assent("audit", "seal")
-    assent("backup", "b.db")
-    assert "exists" in assent("backup", "b.db", code=1).err
+    assentry("audit", "seal")
+    assentry("backup", "b.db")
+    assert "exists" in assentry("backup", "b.db", code=1).err
     later = agent.asks(args={"files": ["later.tmp"]})
-    assent("audit", "seal")
-    assert "--force" in assent("restore", "b.db", code=1).err
-    assert "another process uses" in assent("restore", "b.db", "--force", code=1).err
+    assentry("audit", "seal")
+    assert "--force" in assentry("restore", "b.db", code=1).err
+    assert "another process uses" in assentry("restore", "b.db", "--force", code=1).err
     agent.close()
-    done = assent("restore", "b.db", "--force")
+    done = assentry("restore", "b.db", "--force")
     assert "1 entries that were signed after this backup are not in it" in done.err
-    assert len(list(here.glob("assent.db.before-restore-*"))) == 1
-    assent("show", later.code, code=1)
-    assert "restored from a backup" in assent("log", "--limit", "1").out
-    assent("audit", "seal")
-    assert "whole: 2 entries" in assent("audit", "verify").out
-    assert list((Path(os.environ["ASSENT_HOME"]) / "checkpoints").glob("*.before-restore-*.jsonl"))
+    assert len(list(here.glob("assentry.db.before-restore-*"))) == 1
+    assentry("show", later.code, code=1)
+    assert "restored from a backup" in assentry("log", "--limit", "1").out
+    assentry("audit", "seal")
+    assert "whole: 2 entries" in assentry("audit", "verify").out
+    assert list((Path(os.environ["ASSENTRY_HOME"]) / "checkpoints").glob("*.before-restore-*.jsonl"))
 
 
-def test_a_forged_backup_is_not_restored(assent: Assent, agent: Agent, here: Path) -> None:
+def test_a_forged_backup_is_not_restored(assentry: Assentry, agent: Agent, here: Path) -> None:
     request = agent.asks()
-    assent("audit", "seal")
-    assent("backup", "b.db")
+    assentry("audit", "seal")
+    assentry("backup", "b.db")
     agent.close()
     with sqlite3.connect(here / "b.db") as copy:
         defenceless(copy)
@@ -79,56 +79,56 @@ def test_a_forged_backup_is_not_restored(assent: Assent, agent: Agent, here: Pat
     copy.close()
     for leftover in here.glob("b.db-*"):
         leftover.unlink()
-    before = (here / "assent.db").stat().st_ino
-    assert "nothing was replaced" in assent("restore", "b.db", "--force", code=5).err
-    assert (here / "assent.db").stat().st_ino == before
-    assert request.code in assent("pending").out
+    before = (here / "assentry.db").stat().st_ino
+    assert "nothing was replaced" in assentry("restore", "b.db", "--force", code=5).err
+    assert (here / "assentry.db").stat().st_ino == before
+    assert request.code in assentry("pending").out
     assert not list(here.glob(".*part*"))
 
 
-def test_a_place_that_lost_its_database_is_restored_without_force(assent: Assent, agent: Agent, here: Path) -> None:
+def test_a_place_that_lost_its_database_is_restored_without_force(assentry: Assentry, agent: Agent, here: Path) -> None:
     request = agent.asks()
-    assent("backup", "b.db")
+    assentry("backup", "b.db")
     assert (
         request.code
-        in assent("--database", "new.db", "restore", "b.db", code=0).out + assent("--database", "new.db", "pending").out
+        in assentry("--database", "new.db", "restore", "b.db", code=0).out + assentry("--database", "new.db", "pending").out
     )
-    assert "no file" in assent("--database", "x.db", "restore", "none.db", code=1).err
+    assert "no file" in assentry("--database", "x.db", "restore", "none.db", code=1).err
     (here / "junk").write_text("not a database at all" * 100)
-    assert "not a database" in assent("--database", "x.db", "restore", "junk", code=1).err
+    assert "not a database" in assentry("--database", "x.db", "restore", "junk", code=1).err
     assert not (here / "x.db").exists()
 
 
-def test_purge_erases_payloads_and_the_log_still_verifies(assent: Assent, either: Agent) -> None:
-    assert "no retention" in assent("purge", code=1).err
+def test_purge_erases_payloads_and_the_log_still_verifies(assentry: Assentry, either: Agent) -> None:
+    assert "no retention" in assentry("purge", code=1).err
     request = either.asks(why="private reasons")
-    assent("deny", request.code, "--reason", "no")
-    assent("audit", "seal")
-    assert assent("purge", "--older-than", "1d", "--json").json["purged"] == 0
+    assentry("deny", request.code, "--reason", "no")
+    assentry("audit", "seal")
+    assert assentry("purge", "--older-than", "1d", "--json").json["purged"] == 0
     time.sleep(1.1)
-    assert assent("purge", "--older-than", "1s", "--json").json["purged"] == 1
-    out = assent("show", request.code).out
+    assert assentry("purge", "--older-than", "1s", "--json").json["purged"] == 1
+    out = assentry("show", request.code).out
     assert "purged after its retention" in out
     assert "private reasons" not in out
-    assert "whole" in assent("audit", "verify").out
-    assert "payloads of 1 requests purged" in assent("log", "--limit", "1").out
+    assert "whole" in assentry("audit", "verify").out
+    assert "payloads of 1 requests purged" in assentry("log", "--limit", "1").out
 
 
 def test_roles_are_for_postgresql(
-    assent: Assent, agent: Agent, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+    assentry: Assentry, agent: Agent, postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "SQLite has no roles" in assent("db", "roles", code=1).err
-    assert "CREATE ROLE assent_agent" in assent("db", "roles", "--sql").out
-    monkeypatch.setenv("ASSENT_DATABASE", postgres_database)
-    assert "GRANT assent_agent TO" in assent("db", "roles").out
-    assert "pg_dump" in assent("backup", "x", code=1).err
-    assert "pg_restore" in assent("restore", "x", "--force", code=1).err
+    assert "SQLite has no roles" in assentry("db", "roles", code=1).err
+    assert "CREATE ROLE assentry_agent" in assentry("db", "roles", "--sql").out
+    monkeypatch.setenv("ASSENTRY_DATABASE", postgres_database)
+    assert "GRANT assentry_agent TO" in assentry("db", "roles").out
+    assert "pg_dump" in assentry("backup", "x", code=1).err
+    assert "pg_restore" in assentry("restore", "x", "--force", code=1).err
 
 
 WORKER = """\
-import pathlib, assent
+import pathlib, assentry
 
-gate = assent.open()
+gate = assentry.open()
 
 @gate.guard(reversible=False, reach="local", detached=True, patience=0)
 def note(text: str) -> str:
@@ -139,20 +139,20 @@ def note(text: str) -> str:
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_runs_what_is_approved_and_stops_in_order(
-    assent: Assent, here: Path, monkeypatch: pytest.MonkeyPatch, stop: signal.Signals
+    assentry: Assentry, here: Path, monkeypatch: pytest.MonkeyPatch, stop: signal.Signals
 ) -> None:
     (here / "shop.py").write_text(WORKER)
     asked = subprocess.run(
-        [COMMAND[0], "-c", "import shop, assent\ntry: shop.note('hello')\nexcept assent.Parked as p: print(p.code)"],
+        [COMMAND[0], "-c", "import shop, assentry\ntry: shop.note('hello')\nexcept assentry.Parked as p: print(p.code)"],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": f"{here}:{os.environ.get('PYTHONPATH', '')}"},
     )  # fmt: skip
     code = asked.stdout.strip()
     with subprocess.Popen([*COMMAND, "worker", "shop:gate"], stderr=subprocess.PIPE, text=True) as worker:
         assert worker.stderr is not None
         assert "working for shop:gate" in worker.stderr.readline()
-        assent("approve", code)
+        assentry("approve", code)
         end = time.monotonic() + 20
-        while assent("show", code, "--json").json["request"]["state"] != str(State.DONE):
+        while assentry("show", code, "--json").json["request"]["state"] != str(State.DONE):
             assert time.monotonic() < end
             time.sleep(0.05)
         worker.send_signal(stop)
@@ -168,18 +168,18 @@ def test_a_worker_says_that_its_database_is_new(here: Path) -> None:
         told = worker.stderr.readline()
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=20)
-    assert f"{here / 'assent.db'} is new and empty: it begins here" in told
+    assert f"{here / 'assentry.db'} is new and empty: it begins here" in told
 
 
 @pytest.mark.parametrize(
     ("target", "complaint"),
     [("shop", "MODULE:GATE"), ("nowhere:gate", "no module 'nowhere'"), ("os:path", "is not a gate")],
 )
-def test_a_worker_needs_a_gate(assent: Assent, target: str, complaint: str) -> None:
-    assert complaint in assent("worker", target, code=1).err
+def test_a_worker_needs_a_gate(assentry: Assentry, target: str, complaint: str) -> None:
+    assert complaint in assentry("worker", target, code=1).err
 
 
-def test_version(assent: Assent) -> None:
-    assert assent("--version").out.startswith("assent ")
-    assert {"assent", "python", "apsw"} <= set(assent("version", "--json").json)
-    assert "textual" in assent("version").out
+def test_version(assentry: Assentry) -> None:
+    assert assentry("--version").out.startswith("assentry ")
+    assert {"assentry", "python", "apsw"} <= set(assentry("version", "--json").json)
+    assert "textual" in assentry("version").out

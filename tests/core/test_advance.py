@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from assent.core.action import Fact
-from assent.core.advance import LEGAL, advance, opened, phrase
-from assent.core.decision import (
+from assentry.core.action import Fact
+from assentry.core.advance import LEGAL, advance, opened, phrase
+from assentry.core.decision import (
     Answer,
     Approve,
     AskUndo,
@@ -31,9 +31,9 @@ from assent.core.decision import (
     Seen,
     Thaw,
 )
-from assent.core.request import Executor, Kind, Option, Question, Review, State
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung
-from assent.errors import (
+from assentry.core.request import Executor, Kind, Option, Question, Review, State
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung
+from assentry.errors import (
     AlreadyDecided,
     ConfirmationNeeded,
     Conflict,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.ambiguity import REACHES, Appraisal, appraise
-from assent.core.run import Scope
-from assent.core.task_text import LONGEST_TASK
+from assentry.core.ambiguity import REACHES, Appraisal, appraise
+from assentry.core.run import Scope
+from assentry.core.task_text import LONGEST_TASK
 
 
 def asked(task: str, **more) -> list[str]:

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.core.audit import Checkpoint, Entry, Fault, Report, Walk, Wrong, leaf, origin, verify
-from assent.core.merkle import (
+from assentry.core.audit import Checkpoint, Entry, Fault, Report, Walk, Wrong, leaf, origin, verify
+from assentry.core.merkle import (
     Tree,
     consistency,
     inclusion,
@@ -21,8 +21,8 @@ from assent.core.merkle import (
     leaf_hash,
     node_hash,
 )
-from assent.core.signing import PublicKeys, key_id, read, spell
-from assent.errors import TamperFound
+from assentry.core.signing import PublicKeys, key_id, read, spell
+from assentry.errors import TamperFound
 
 # The eight leaves of the reference tests of Certificate Transparency, and the roots and proofs over them.
 LEAVES = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.authority import (
+from assentry.core.authority import (
     EVERYTHING,
     Principal,
     eligible,
@@ -16,8 +16,8 @@ from assent.core.authority import (
     resolve,
     selects,
 )
-from assent.core.policy import AgentEntry, Person, Policy
-from assent.core.verdict import Quorum
+from assentry.core.policy import AgentEntry, Person, Policy
+from assentry.core.verdict import Quorum
 
 TEAM = Policy(
     people=(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.canonical import (
+from assentry.core.canonical import (
     MAX_BYTES,
     MAX_DEPTH,
     _written_at_once,
@@ -18,7 +18,7 @@ from assent.core.canonical import (
     digest,
     restore,
 )
-from assent.errors import InvalidArguments
+from assentry.errors import InvalidArguments
 
 text = st.text(st.characters(exclude_categories=("Cs",)))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.action import Reach, Risk
-from assent.core.catalogue import CATALOGUE, Entry, find_entry
-from assent.core.names import VERBS, split_name
+from assentry.core.action import Reach, Risk
+from assentry.core.catalogue import CATALOGUE, Entry, find_entry
+from assentry.core.names import VERBS, split_name
 
 AREAS = {
     "files",

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assent.core.action import Action, Basis, Declaration, Effect, Reach, Risk
-from assent.core.catalogue import CATALOGUE, Entry
-from assent.core.classify import FAMILY_EFFECTS, assess, classify, profile
-from assent.core.names import Family, split_name
+from assentry.core.action import Action, Basis, Declaration, Effect, Reach, Risk
+from assentry.core.catalogue import CATALOGUE, Entry
+from assentry.core.classify import FAMILY_EFFECTS, assess, classify, profile
+from assentry.core.names import Family, split_name
 
 names = st.text(max_size=30) | st.lists(
     st.sampled_from(

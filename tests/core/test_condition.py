@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assent.core.condition import FIELDS, MAX_TEXT, Failed, compile_condition
-from assent.errors import PolicyError
+from assentry.core.condition import FIELDS, MAX_TEXT, Failed, compile_condition
+from assentry.errors import PolicyError
 
 EMPTY: dict[str, Any] = {name: {} for name in FIELDS}
 JSON = st.recursive(

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.action import Action, Fact
-from assent.core.argument_look import MOST_VALUES
-from assent.core.classify import classify
-from assent.core.command_text import read_shell, read_sql
-from assent.core.facts import DEFAULTS, fact_view, facts_of, secrets_in
-from assent.core.secret_text import secret_texts
+from assentry.core.action import Action, Fact
+from assentry.core.argument_look import MOST_VALUES
+from assentry.core.classify import classify
+from assentry.core.command_text import read_shell, read_sql
+from assentry.core.facts import DEFAULTS, fact_view, facts_of, secrets_in
+from assentry.core.secret_text import secret_texts
 
 OURS = ("example.com",)
 
@@ -356,7 +356,7 @@ def test_every_secret_path_leads_to_a_string(args: dict[str, Any]) -> None:
 
 
 def test_a_quoted_part_with_an_at_does_not_hide_where_a_mail_goes() -> None:
-    from assent.core.place_text import is_outside, recipients_in
+    from assentry.core.place_text import is_outside, recipients_in
 
     (whom,) = recipients_in('"a@example.com"@evil.com')
     assert is_outside(whom, ["example.com"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.action import Action, Assessment, Basis, Effect, Fact, Reach, Risk
-from assent.core.grant import Grant, covers, revoke, use, why_not
-from assent.errors import GrantSpent, PolicyError
+from assentry.core.action import Action, Assessment, Basis, Effect, Fact, Reach, Risk
+from assentry.core.grant import Grant, covers, revoke, use, why_not
+from assentry.errors import GrantSpent, PolicyError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from assent.core.advance import advance, opened, phrase
-from assent.core.decision import (
+from assentry.core.advance import advance, opened, phrase
+from assentry.core.decision import (
     Approve,
     AskUndo,
     Begin,
@@ -24,9 +24,9 @@ from assent.core.decision import (
     Renew,
     Seen,
 )
-from assent.core.request import State
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum
-from assent.errors import AssentError
+from assentry.core.request import State
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum
+from assentry.errors import AssentryError
 from tests.core.values import HOUR, LEASE, NOON, ask, candidate
 
 PEOPLE = st.sampled_from(["alice", "bob", "carol"])
@@ -61,7 +61,7 @@ class Life(RuleBasedStateMachine):
         before = self.request
         try:
             change = advance(before, event, self.now)
-        except AssentError:
+        except AssentryError:
             return None
         if change is None or change.request is None:
             return None

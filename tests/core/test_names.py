@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.names import LONGEST_NAME, VERBS, Family, base_form, singular, split_name, words
+from assentry.core.names import LONGEST_NAME, VERBS, Family, base_form, singular, split_name, words
 
 
 @pytest.mark.parametrize(

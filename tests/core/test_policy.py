@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assent.core.action import Action, Assessment, Basis, Declaration, Effect, Fact, Reach, Risk
-from assent.core.condition import Failed
-from assent.core.explain import Match, explain
-from assent.core.grant import Grant
-from assent.core.judge import is_stricter, judge, strictest
-from assent.core.policy import (
+from assentry.core.action import Action, Assessment, Basis, Declaration, Effect, Fact, Reach, Risk
+from assentry.core.condition import Failed
+from assentry.core.explain import Match, explain
+from assentry.core.grant import Grant
+from assentry.core.judge import is_stricter, judge, strictest
+from assentry.core.policy import (
     PRESETS,
     AgentEntry,
     Declared,
@@ -26,9 +26,9 @@ from assent.core.policy import (
     Rule,
     builtin_policy,
 )
-from assent.core.situation import EMPTY, Situation
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Trigger
-from assent.errors import PolicyError
+from assentry.core.situation import EMPTY, Situation
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Trigger
+from assentry.errors import PolicyError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUN, WATCH, SOFT, HARD, MANUAL, FORBID, ASK = GateKind
@@ -387,7 +387,7 @@ def test_the_index_does_not_grow_without_bound() -> None:
 
 
 def test_an_exact_declaration_goes_before_a_pattern() -> None:
-    from assent.core.action import Declaration
+    from assentry.core.action import Declaration
 
     made = policy(declared=(Declared("a*", Declaration(risk=Risk.SAFE)), Declared("abc", Declaration(money=True))))
     assert made.declaration_for("abc").pattern == "abc"  # type: ignore[union-attr]

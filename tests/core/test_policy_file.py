@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from assent.core.action import Declaration, Reach, Risk
-from assent.core.policy import PRESETS, AgentEntry, Limits, Mode, Option, PerRisk, Policy
-from assent.core.policy_file import KEYS, load_policy, to_document
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung
-from assent.errors import PolicyError
+from assentry.core.action import Declaration, Reach, Risk
+from assentry.core.policy import PRESETS, AgentEntry, Limits, Mode, Option, PerRisk, Policy
+from assentry.core.policy_file import KEYS, load_policy, to_document
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung
+from assentry.errors import PolicyError
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "src" / "assent" / "assent.schema.json").read_text())
-EXAMPLE = (ROOT / "examples" / "assent.yaml").read_text()
+SCHEMA = json.loads((ROOT / "src" / "assentry" / "assentry.schema.json").read_text())
+EXAMPLE = (ROOT / "examples" / "assentry.yaml").read_text()
 DOCUMENTED = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policy.md").read_text(), re.DOTALL)
 COMPLAINT = re.compile(r"policy\.yml:[1-9]\d*: \S.*; \S.*|policy\.yml:[1-9]\d*: .*")
 
@@ -321,7 +321,7 @@ def test_a_soft_gate_on_something_known_to_be_irreversible_does_not_load(documen
 def test_what_is_only_odd_is_a_warning_with_its_line(document: str, says: str) -> None:
     warnings = load_policy(document).warnings
     assert any(says in each for each in warnings), warnings
-    assert all(each.startswith("assent.yaml:1: ") for each in warnings)
+    assert all(each.startswith("assentry.yaml:1: ") for each in warnings)
 
 
 @pytest.mark.parametrize(

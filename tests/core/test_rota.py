@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.authority import EVERYTHING, Principal, duties, eligible, may_decide, selects
-from assent.core.policy_document import to_document
-from assent.core.policy_file import load_policy
-from assent.core.rota import Rota, Turn
-from assent.errors import PolicyError
+from assentry.core.authority import EVERYTHING, Principal, duties, eligible, may_decide, selects
+from assentry.core.policy_document import to_document
+from assentry.core.policy_file import load_policy
+from assentry.core.rota import Rota, Turn
+from assentry.errors import PolicyError
 
 MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 WEEK, HOUR = timedelta(weeks=1), timedelta(hours=1)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from assent.core.action import Action, Declaration
-from assent.core.classify import assess, profile
-from assent.core.scope import exceeded, scope_of, uses
-from assent.errors import InvalidArguments
+from assentry.core.action import Action, Declaration
+from assentry.core.classify import assess, profile
+from assentry.core.scope import exceeded, scope_of, uses
+from assentry.errors import InvalidArguments
 
 
 def call(name: str, **args: Any) -> tuple[Action, Any]:

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.secret_pairs import secret_pairs
+from assentry.core.secret_pairs import secret_pairs
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 

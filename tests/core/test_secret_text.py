@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from assent.core import argument_kinds as kinds
-from assent.core.secret_text import (
+from assentry.core import argument_kinds as kinds
+from assentry.core.secret_text import (
     holds_any_secret,
     is_secret_key,
     is_secret_name,

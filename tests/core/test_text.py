@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.core.action import Fact
-from assent.core.text import default_line, lookalikes, render, shortened, span, template_fields, visible
-from assent.errors import GuardError
+from assentry.core.action import Fact
+from assentry.core.text import default_line, lookalikes, render, shortened, span, template_fields, visible
+from assentry.errors import GuardError
 
 
 @given(st.text())

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from assent.core.action import Action
-from assent.core.canonical import restore
-from assent.core.classify import classify
-from assent.core.condition import compile_condition
-from assent.core.facts import fact_view, facts_of
-from assent.core.judge import judge
-from assent.core.policy import Policy, Rule
-from assent.core.verdict import GateKind
+from assentry.core.action import Action
+from assentry.core.canonical import restore
+from assentry.core.classify import classify
+from assentry.core.condition import compile_condition
+from assentry.core.facts import fact_view, facts_of
+from assentry.core.judge import judge
+from assentry.core.policy import Policy, Rule
+from assentry.core.verdict import GateKind
 
 OURS = ("example.com",)
 EVIL = "evil@attacker.net"

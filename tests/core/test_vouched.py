@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from assent.core.action import Action, Declaration, Reach, Risk
-from assent.core.classify import classify
-from assent.core.judge import judge
-from assent.core.policy import Policy, Rule
-from assent.core.run import Scope
-from assent.core.scope import exceeded, uses
-from assent.core.verdict import GateKind
+from assentry.core.action import Action, Declaration, Reach, Risk
+from assentry.core.classify import classify
+from assentry.core.judge import judge
+from assentry.core.policy import Policy, Rule
+from assentry.core.run import Scope
+from assentry.core.scope import exceeded, uses
+from assentry.core.verdict import GateKind
 
 FILES = [f"{number}.bak" for number in range(500)]
 CHANGES_WAIT = Policy(rules=(Rule("changes wait", when="!effect.read", gate=GateKind.HARD),))

@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from assent.core.action import Action, Assessment, Basis, Effect, Fact, Reach
-from assent.core.canonical import canonical, digest
-from assent.core.decision import Candidate
-from assent.core.request import Ask, Executor, Kind, Option, Question
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Verdict
+from assentry.core.action import Action, Assessment, Basis, Effect, Fact, Reach
+from assentry.core.canonical import canonical, digest
+from assentry.core.decision import Candidate
+from assentry.core.request import Ask, Executor, Kind, Option, Question
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Verdict
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.assemble import desk
-from assent.core.advance import advance
-from assent.core.change import Change
-from assent.core.decision import Begin, Event, Renew
-from assent.core.request import Request, State
-from assent.engine.deadlines import sweep
-from assent.ports import View
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.core.advance import advance
+from assentry.core.change import Change
+from assentry.core.decision import Begin, Event, Renew
+from assentry.core.request import Request, State
+from assentry.engine.deadlines import sweep
+from assentry.ports import View
+from assentry.settings import load
 from tests.at_desk import PATIENCE, AtDesk
 
 BLINK = timedelta(milliseconds=1)
@@ -27,8 +27,8 @@ BLINK = timedelta(milliseconds=1)
 class House(AtDesk):
     """What a test of the engine works with."""
 
-    gate: assent.Gate
-    gates: list[assent.Gate] = field(default_factory=list)
+    gate: assentry.Gate
+    gates: list[assentry.Gate] = field(default_factory=list)
     pay: Any = None
     delete: Any = None
 
@@ -70,9 +70,9 @@ class House(AtDesk):
 
         await self.desk.store.transact("default", request.id, step)
 
-    def another_gate(self, **options: Any) -> assent.Gate:
+    def another_gate(self, **options: Any) -> assentry.Gate:
         """A gate as another process would open it."""
-        gate = assent.open(self.database, **options)
+        gate = assentry.open(self.database, **options)
         self.gates.append(gate)
         return gate
 
@@ -84,7 +84,7 @@ class House(AtDesk):
 
 @pytest.fixture
 async def house(database: str) -> AsyncIterator[House]:
-    gate = await asyncio.to_thread(assent.open, database, agent="cleanup", lease=timedelta(seconds=30))
+    gate = await asyncio.to_thread(assentry.open, database, agent="cleanup", lease=timedelta(seconds=30))
     made = House(database, await desk(load({"database": database})), gate)
     yield made
     await made.rest()

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-import assent
-from assent.core.run import Run, RunState
-from assent.core.run_life import RunEvent, advance_run
-from assent.ports import RunFilter, View
+import assentry
+from assentry.core.run import Run, RunState
+from assentry.core.run_life import RunEvent, advance_run
+from assentry.ports import RunFilter, View
 from tests.at_desk import PATIENCE
 from tests.engine.conftest import House
 
@@ -14,7 +14,7 @@ from tests.engine.conftest import House
 class World:
     """What guarded functions did."""
 
-    def __init__(self, gate: assent.Gate) -> None:
+    def __init__(self, gate: assentry.Gate) -> None:
         self.did: list[str] = []
 
         @gate.guard

@@ -13,16 +13,16 @@ from typing import Annotated, Any
 import pytest
 from pydantic import StringConstraints
 
-import assent
-from assent.core.action import Risk
-from assent.core.authority import Principal
-from assent.core.decision import Candidate
-from assent.core.grant import Terms
-from assent.core.request import State
-from assent.core.verdict import GateKind
-from assent.engine import asking
-from assent.engine.grants import give
-from assent.errors import ActionFailed, GuardError, InvalidArguments
+import assentry
+from assentry.core.action import Risk
+from assentry.core.authority import Principal
+from assentry.core.decision import Candidate
+from assentry.core.grant import Terms
+from assentry.core.request import State
+from assentry.core.verdict import GateKind
+from assentry.engine import asking
+from assentry.engine.grants import give
+from assentry.errors import ActionFailed, GuardError, InvalidArguments
 
 
 async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(house, monkeypatch):
@@ -39,7 +39,7 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
         return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH))
 
     monkeypatch.setattr(asking.Judgement, "candidate", pretend)
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await wire_transfer("mallory")
     monkeypatch.undo()
     assert (await house.desk.store.request("default", parked.value.request_id)).state is State.APPROVED
@@ -61,11 +61,11 @@ async def test_what_policy_has_forbidden_since_it_was_approved_does_not_run(hous
         raise AssertionError("ran although forbidden")
 
     step = delete_files.with_(run="r", key="1")
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await step(["a"])
     await house.inbox.approve(house.me, parked.value.request_id)
     await house.policy("rules: [{name: never, actions: ['delete_*'], gate: forbid}]")
-    with pytest.raises(assent.Denied, match="not run although approved"):
+    with pytest.raises(assentry.Denied, match="not run although approved"):
         await step(["a"])
 
 
@@ -81,7 +81,7 @@ async def test_a_grant_that_was_used_up_does_not_leave_the_call_without_a_gate(h
     command = "ls TOKEN=xxxxxxxxxxxx;mv$IFS/srv$IFS/gone"
     ended = await asyncio.gather(*(run_command(command) for _ in range(4)), return_exceptions=True)
     assert len(ran) <= 1
-    assert sum(isinstance(each, assent.Parked) for each in ended) >= 3
+    assert sum(isinstance(each, assentry.Parked) for each in ended) >= 3
 
 
 async def test_an_option_whose_action_is_not_here_uses_up_no_permit(house):
@@ -89,16 +89,16 @@ async def test_an_option_whose_action_is_not_here_uses_up_no_permit(house):
     async def move_files(files: list[str]) -> None: ...
 
     @house.gate.guard(
-        reversible=False, patience=0, options=[assent.option("move", "", {"files": ["a"]}, instead="move_files")]
+        reversible=False, patience=0, options=[assentry.option("move", "", {"files": ["a"]}, instead="move_files")]
     )
     async def delete_files(files: list[str]) -> None: ...
 
     step = delete_files.with_(run="r", key="1")
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await step(["a"])
     await house.inbox.choose(house.me, parked.value.request_id, 0)
     del house.gate._tools["move_files"]
-    with pytest.raises(assent.AssentError, match="not guarded"):
+    with pytest.raises(assentry.AssentryError, match="not guarded"):
         await step(["a"])
     assert (await house.desk.store.request("default", parked.value.request_id)).state is State.APPROVED
 
@@ -108,7 +108,7 @@ async def test_an_approval_is_for_the_schema_that_was_shown(house):
     async def purge_folder(path: str) -> str:
         return "as shown"
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await purge_folder("/tmp/cache")
     await house.inbox.approve(house.me, parked.value.request_id)
     other = house.another_gate()
@@ -117,7 +117,7 @@ async def test_an_approval_is_for_the_schema_that_was_shown(house):
     async def purge_more(path: str, everywhere: bool = True) -> str:
         raise AssertionError("ran with a parameter that nobody saw")
 
-    with pytest.raises(assent.Conflict, match="another schema"):
+    with pytest.raises(assentry.Conflict, match="another schema"):
         await other._execution.run(
             other._tools["purge_folder"], await house.in_state(parked.value.request_id, State.APPROVED), {}
         )
@@ -130,12 +130,12 @@ async def test_a_default_is_shown_and_judged_like_any_argument(house):
 
     @house.gate.guard(
         reversible=False, patience=0,
-        options=[assent.option("Archive", "kept", {"files": ["a"]}, instead="archive_files")],
+        options=[assentry.option("Archive", "kept", {"files": ["a"]}, instead="archive_files")],
     )  # fmt: skip
     async def delete_files(files: list[str], environment: str = "production") -> str:
         return environment
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await delete_files(["a"], "staging")
     brief = await house.inbox.brief(parked.value.request_id)
     assert brief.options[0].args["target"] == "/etc/cron.d"
@@ -153,7 +153,7 @@ async def test_what_would_run_otherwise_than_shown_does_not_run(house):
     call = house.start(delete_account("bob"))
     (request,) = await house.waiting()
     await house.inbox.modify(house.me, request.id, {"account": "  ADMIN  "}, confirm="delete_account")
-    with pytest.raises(assent.InvalidArguments, match="nothing ran"):
+    with pytest.raises(assentry.InvalidArguments, match="nothing ran"):
         await call
     assert ran == []
 
@@ -172,7 +172,7 @@ rules: [{name: pay, actions: [wire_transfer], gate: hard, quorum: {count: 2, rol
     @house.gate.guard(reversible=False, reach="local", patience=0)
     async def wire_transfer(to: str) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await wire_transfer("m")
     await house.inbox.approve(Principal("alice"), parked.value.request_id)
     after = await house.inbox.approve(Principal("bob", roles=("finance",)), parked.value.request_id)
@@ -185,7 +185,7 @@ async def test_an_agent_in_a_hurry_does_not_shorten_the_window_of_a_soft_gate(ho
     @house.gate.guard(reversible=True, reach="service", needed_by=timedelta(0), patience=0)
     async def tag_record(record: str) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await tag_record("r")
     await house.inbox.seen(house.me, parked.value.request_id)
     request = await house.desk.store.request("default", parked.value.request_id)
@@ -199,9 +199,9 @@ async def test_a_proposal_that_ran_says_so_instead_of_what_may_run(house):
     async with first.execution() as running:
         running.result = "sent"
     second = await house.gate.propose("transfer_money", {"amount": 12.5}, run="r", key="k")
-    with pytest.raises(assent.AlreadyDecided, match="carried out already"):
+    with pytest.raises(assentry.AlreadyDecided, match="carried out already"):
         await second.outcome(0)
-    with pytest.raises(assent.AlreadyDecided):
+    with pytest.raises(assentry.AlreadyDecided):
         async with second.execution():
             pytest.fail("ran twice")
 
@@ -232,7 +232,7 @@ async def test_a_budget_is_charged_with_everything_a_call_spends(house):
     await give(house.desk.store, "default", house.me, terms)
     await house.gate._judgement.refresh()
     one = {"to": "x", "amount": 9.0, "currency": "EUR"}
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await pay_all([one] * 50)
     assert await pay_all([one] * 2) == 2
     (grant,) = await house.desk.store.grants("default")
@@ -243,7 +243,7 @@ async def test_a_proposal_that_policy_has_forbidden_since_is_not_carried_out(hou
     proposal = await house.gate.propose("delete_files", {"files": ["a"]}, description="Delete files.")
     await house.inbox.approve(house.me, proposal.request.id)
     await house.policy("rules:\n  - name: never\n    actions: delete_files\n    gate: forbid\n")
-    with pytest.raises(assent.Denied, match="forbid"):
+    with pytest.raises(assentry.Denied, match="forbid"):
         async with proposal.execution():
             raise AssertionError("it ran")
 
@@ -276,7 +276,7 @@ async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeyp
 async def _done(guarded: Any, to: str) -> Any:
     try:
         return await guarded(to)
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         return await guarded._calls.settled(await guarded._calls.store.request("default", parked.request_id), 15)
 
 
@@ -298,7 +298,7 @@ async def test_a_generator_and_a_hidden_coroutine_do_not_pass_for_results(house)
         return really(path)
 
     guarded = house.gate.guard(reversible=False, patience=0)(wrapper)
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await guarded.acall("a")
     await house.inbox.approve(house.me, parked.value.request_id)
     assert await house.gate.resume(parked.value.request_id) == "done"
@@ -310,7 +310,7 @@ async def test_a_function_that_ends_the_process_only_fails(house):
     async def leave(code: int) -> None:
         raise SystemExit(code)
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await leave(3)
     await house.inbox.approve(house.me, parked.value.request_id)
     with pytest.raises(ActionFailed):
@@ -322,7 +322,7 @@ async def test_a_looked_up_amount_that_is_no_number_breaks_no_card(house):
     @house.gate.guard(risk="critical", patience=0, facts=lambda _: {"amount": "12 EUR"})
     async def settle(invoice: str) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await settle("a")
     brief = await house.inbox.brief(parked.value.request_id)
     await house.inbox.approve(house.me, parked.value.request_id, confirm=brief.phrase)
@@ -331,8 +331,8 @@ async def test_a_looked_up_amount_that_is_no_number_breaks_no_card(house):
 def test_a_blocking_call_after_a_fork_says_what_to_do(tmp_path):
     script = """
 import os, sys
-import assent
-gate = assent.open("a.db", agent="x")
+import assentry
+gate = assentry.open("a.db", agent="x")
 
 @gate.guard(reversible=True, reach="local")
 def touch_file(path: str) -> str:
@@ -343,13 +343,13 @@ child = os.fork()
 if child == 0:
     try:
         touch_file("b")
-    except assent.AssentError as problem:
+    except assentry.AssentryError as problem:
         print(problem)
     sys.stdout.flush()
     os._exit(0)
 os.waitpid(child, 0)
 """
-    home = {**os.environ, "ASSENT_HOME": str(tmp_path / "home")}
+    home = {**os.environ, "ASSENTRY_HOME": str(tmp_path / "home")}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=home, capture_output=True, text=True, timeout=60, check=True
     )

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-import assent
-from assent.core.verdict import GateKind
+import assentry
+from assentry.core.verdict import GateKind
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ async def test_a_shell_text_that_can_be_read_in_two_ways_is_not_taken_for_readin
     async def run_command(command: str) -> None:
         raise AssertionError("ran without a decision")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await run_command(command)
 
 
@@ -37,7 +37,7 @@ async def test_an_sql_text_that_may_do_more_is_not_taken_for_reading(house, sql)
     async def execute_sql(sql: str) -> None:
         raise AssertionError("ran without a decision")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await execute_sql(sql)
 
 
@@ -79,7 +79,7 @@ async def test_a_declared_answer_is_not_undercut_by_what_a_text_seems_to_say(hou
     async def run_command(command: str) -> None:
         raise AssertionError("ran without a decision")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await run_command("ls -la")
 
 
@@ -87,7 +87,7 @@ async def test_arguments_cannot_pose_as_facts(house):
     @house.gate.guard(reversible=False, says="Delete {path}", patience=0)
     async def delete_path(path: str) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await delete_path("/srv/data · only reads · can be undone")
     brief = await house.inbox.brief(parked.value.request_id)
     assert "·" not in brief.title
@@ -103,7 +103,7 @@ async def test_a_second_statement_without_a_semicolon_is_not_reading(house, sql)
     @house.gate.guard(patience=0)
     async def execute_sql(sql: str) -> None: ...
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await execute_sql(sql)
 
 
@@ -115,5 +115,5 @@ async def test_an_option_that_is_not_known_to_read_is_not_reading(house, command
     @house.gate.guard(patience=0)
     async def run_command(command: str) -> None: ...
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await run_command(command)

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import SecretStr
 
-import assent
-from assent.core.canonical import canonical, digest
-from assent.core.secret_text import schema_without_secrets
-from assent.errors import GuardError, InvalidArguments, InvalidDecision
+import assentry
+from assentry.core.canonical import canonical, digest
+from assentry.core.secret_text import schema_without_secrets
+from assentry.errors import GuardError, InvalidArguments, InvalidDecision
 
 
 async def test_a_command_cannot_hide_inside_what_looks_like_a_secret(house):
@@ -21,7 +21,7 @@ async def test_a_command_cannot_hide_inside_what_looks_like_a_secret(house):
     with pytest.raises(InvalidArguments, match="hide what runs"):
         await run_command(f"echo hi\n{hidden}")
     for command in ("ls TOKEN=x;rm$IFS-rf$IFS/srv", "x://a:b;rm$IFS-rf@c"):
-        with pytest.raises(assent.Parked) as parked:
+        with pytest.raises(assentry.Parked) as parked:
             await run_command(command)
         shown = (await house.inbox.brief(parked.value.request_id)).args["command"]
         assert "rm" in shown
@@ -29,13 +29,13 @@ async def test_a_command_cannot_hide_inside_what_looks_like_a_secret(house):
 
 
 def test_a_secret_that_cannot_be_sealed_is_refused_when_it_is_guarded(tmp_path):
-    gate = assent.open(tmp_path / "a.db")
+    gate = assentry.open(tmp_path / "a.db")
 
     def hides(key: SecretStr) -> None: ...
 
-    def number(pin: Annotated[int, assent.Secret]) -> None: ...
+    def number(pin: Annotated[int, assentry.Secret]) -> None: ...
 
-    with pytest.raises(GuardError, match=r"assent\.Secret"):
+    with pytest.raises(GuardError, match=r"assentry\.Secret"):
         gate.guard(hides)
     with pytest.raises(GuardError, match="must be a str"):
         gate.guard(number)
@@ -45,11 +45,11 @@ def test_a_secret_that_cannot_be_sealed_is_refused_when_it_is_guarded(tmp_path):
 async def test_a_secret_of_an_option_or_a_question_is_not_stored_in_clear(house):
     token = "AKIA" + "ABCDEFGH12345678"
 
-    @house.gate.guard(reversible=False, patience=0, options=[assent.option("other", "", {"key": "option-secret-77"})])
-    async def rotate(key: Annotated[str, assent.Secret], note: str = "") -> str:
+    @house.gate.guard(reversible=False, patience=0, options=[assentry.option("other", "", {"key": "option-secret-77"})])
+    async def rotate(key: Annotated[str, assentry.Secret], note: str = "") -> str:
         return key
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await rotate("correct horse", note="curl -H X:correct horse")
     request = await house.desk.store.request("default", parked.value.request_id)
     assert "option-secret-77" not in repr(request)
@@ -57,7 +57,7 @@ async def test_a_secret_of_an_option_or_a_question_is_not_stored_in_clear(house)
     phrase = (await house.inbox.brief(request.id)).options[0].phrase
     await house.inbox.choose(house.me, request.id, 0, confirm=phrase)
     assert await house.gate.resume(request.id) == "option-secret-77"
-    with pytest.raises(assent.Parked) as asked:
+    with pytest.raises(assentry.Parked) as asked:
         await house.gate.ask(f"Is {token} right?", choices=[token], patience=0)
     assert token not in repr(await house.desk.store.request("default", asked.value.request_id))
     with pytest.raises(InvalidDecision):
@@ -71,7 +71,7 @@ async def test_a_failed_lookup_holds_although_something_was_sealed(house):
     @house.gate.guard(patience=0, facts=fails)
     async def touch_file(path: str) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await touch_file.with_(why="use password=hunter2hunter2")("a")
     request = await house.desk.store.request("default", parked.value.request_id)
     assert "lookup failed" in [trigger.name for trigger in request.candidate.verdict.triggers]
@@ -88,7 +88,7 @@ async def test_sealing_a_word_of_the_command_takes_nobody_out_of_the_quorum(hous
     async def run_command(command: str, env: dict[str, str]) -> None: ...
 
     for env in ({}, {"PASSWORD": "prod"}, {"PASSWORD": "production1"}):
-        with pytest.raises(assent.Parked) as parked:
+        with pytest.raises(assentry.Parked) as parked:
             await run_command("tool release production1", env)
         verdict = (await house.desk.store.request("default", parked.value.request_id)).candidate.verdict
         assert (verdict.quorum.count, verdict.reviewers) == (2, ("role:finance",))
@@ -102,7 +102,7 @@ async def test_a_short_secret_does_not_damage_another(house):
         ran.append((api_key, password, secret_note))
 
     given = ("sk-abcdefghijklmnopqrstuvwxyz123456", "secret", "a secret in 12 characters")
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await rotate(*given)
     await house.inbox.approve(house.me, parked.value.request_id, confirm="rotate")
     await house.gate.resume(parked.value.request_id)
@@ -118,9 +118,9 @@ async def test_no_command_is_hidden_with_a_secret(house, command, env):
     @house.gate.guard(reversible=False, patience=0)
     async def run_command(command: str, env: dict[str, str]) -> None: ...
 
-    with pytest.raises((assent.Parked, InvalidArguments)) as stopped:
+    with pytest.raises((assentry.Parked, InvalidArguments)) as stopped:
         await run_command(command, env)
-    if isinstance(stopped.value, assent.Parked):
+    if isinstance(stopped.value, assentry.Parked):
         assert (await house.inbox.brief(stopped.value.request_id)).args["command"] == command
     else:
         assert "hide what runs" in str(stopped.value)
@@ -144,7 +144,7 @@ async def test_everything_inside_a_field_for_secrets_is_sealed(house, secret):
     async def log_in(given: dict[str, Any]) -> None:
         ran.append(given)
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await log_in(secret)
     request = await house.desk.store.request("default", parked.value.request_id)
     assert not any(text in request.candidate.args_text for text in ("4711", "hunter2"))
@@ -174,7 +174,7 @@ async def test_a_schema_gives_no_secret_away(house):
     async def publish(text: str, key: str = token, password: str = word) -> str:
         return f"{key} {password}"
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await publish("hello")
     request = await house.desk.store.request("default", parked.value.request_id)
     assert request.candidate.action.schema["properties"]["password"]["type"] == "string"
@@ -195,10 +195,10 @@ def test_a_schema_without_secrets_is_left_as_it_is():
 
 async def test_a_declared_secret_leaves_no_default_in_the_schema(house):
     @house.gate.guard(reversible=False, patience=0)
-    async def publish(text: str, foo: Annotated[str, assent.Secret] = "quiet words of old") -> str:
+    async def publish(text: str, foo: Annotated[str, assentry.Secret] = "quiet words of old") -> str:
         return foo
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await publish("hello")
     request = await house.desk.store.request("default", parked.value.request_id)
     assert "quiet words" not in repr(request)
@@ -230,7 +230,7 @@ TOKEN = "AKIA" + "ABCDEFGH12345678"
 
 async def test_the_name_of_an_argument_is_sealed_like_what_is_inside(house):
     args = {TOKEN: 1, "inner": {TOKEN: 2}, "text": "hi"}
-    proposed = await house.gate.propose("rotate_keys", args, declared=assent.Declaration(reversible=False))
+    proposed = await house.gate.propose("rotate_keys", args, declared=assentry.Declaration(reversible=False))
     assert TOKEN not in repr(proposed.request)
     shown = (await house.inbox.brief(proposed.request.id)).args
     assert shown["text"] == "hi"
@@ -244,9 +244,9 @@ async def test_the_name_of_an_argument_is_sealed_like_what_is_inside(house):
 
 async def test_an_argument_stays_in_sight_though_a_secret_is_the_same_word(house):
     @house.gate.guard(reversible=False, patience=0)
-    async def publish(message: str, key: Annotated[str, assent.Secret]) -> None: ...
+    async def publish(message: str, key: Annotated[str, assentry.Secret]) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await publish("hello", "message")
     assert (await house.inbox.brief(parked.value.request_id)).args["message"] == "hello"
 

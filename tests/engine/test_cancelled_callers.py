@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from assent.core.request import State
-from assent.ports import Filter
+from assentry.core.request import State
+from assentry.ports import Filter
 from tests.at_desk import PATIENCE
 
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.engine.runs import Draft
-from assent.errors import InvalidArguments
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.engine.runs import Draft
+from assentry.errors import InvalidArguments
+from assentry.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import the_run, until
 
 
-def mailer(gate: assent.Gate, sent: list[str]) -> Any:
+def mailer(gate: assentry.Gate, sent: list[str]) -> Any:
     @gate.guard(name="send_email", reversible=False, outside=True)
     async def send_email(to: str, body: str) -> str:
         sent.append(body)
@@ -63,7 +63,7 @@ async def test_rounds_on_record_are_not_written_again(house: House) -> None:
     """Whoever resumes the run finds the drafts as they were, even from a writer that never says the same twice."""
     written: list[int] = []
 
-    def agent(gate: assent.Gate, sent: list[str]) -> Any:
+    def agent(gate: assentry.Gate, sent: list[str]) -> Any:
         send = mailer(gate, sent)
 
         def write(draft: Draft | None) -> dict[str, str]:
@@ -71,7 +71,7 @@ async def test_rounds_on_record_are_not_written_again(house: House) -> None:
             return {"to": "ada@example.org", "body": f"take {len(written)}"}
 
         async def work() -> Any:
-            active = assent.engine.holding.CURRENT.get()  # type: ignore[attr-defined]
+            active = assentry.engine.holding.CURRENT.get()  # type: ignore[attr-defined]
             return await active.revise(send, write)
 
         @gate.host("composer")
@@ -87,7 +87,7 @@ async def test_rounds_on_record_are_not_written_again(house: House) -> None:
         async with house.gate.run("Write to Ada", host="composer"):
             await work()
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await begun()
     (first,) = await house.waiting()
     other = house.another_gate(agent="cleanup")
@@ -124,7 +124,7 @@ async def test_a_draft_that_is_not_wanted_is_denied(house: House) -> None:
     task = house.start(notes())
     (request,) = await house.waiting()
     await house.inbox.deny(house.me, request.id, "no release")
-    with pytest.raises(assent.Denied, match="no release"):
+    with pytest.raises(assentry.Denied, match="no release"):
         await task
 
 
@@ -136,7 +136,7 @@ async def test_rounds_end(house: House) -> None:
     task = house.start(notes())
     (request,) = await house.waiting()
     await house.inbox.revise(house.me, request.id, "again")
-    with pytest.raises(assent.SentBack, match="again"):
+    with pytest.raises(assentry.SentBack, match="again"):
         await task
 
 
@@ -204,7 +204,7 @@ async def test_a_phase_is_soft_hard_or_nothing(house: House) -> None:
 async def test_a_proposal_inside_a_run_belongs_to_it_and_parks_it(house: House) -> None:
     carried: list[Any] = []
 
-    def agent(gate: assent.Gate) -> Any:
+    def agent(gate: assentry.Gate) -> Any:
         async def work() -> Any:
             proposal = await gate.propose("transfer_money", {"amount": 5.0})
             if proposal.is_done:
@@ -220,7 +220,7 @@ async def test_a_proposal_inside_a_run_belongs_to_it_and_parks_it(house: House) 
 
         return work
 
-    async def work_again(gate: assent.Gate) -> str:
+    async def work_again(gate: assentry.Gate) -> str:
         return str(await gate.ask("And now?", choices=["stop", "go on"]))
 
     work = agent(house.gate)
@@ -229,7 +229,7 @@ async def test_a_proposal_inside_a_run_belongs_to_it_and_parks_it(house: House) 
         async with house.gate.run("Pay", host="loop"):
             await work()
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await begun()
     (request,) = await house.waiting()
     run = await the_run(house)

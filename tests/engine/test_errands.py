@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from assent.engine.errands import Errand, Notebook
-from assent.errors import SettingsError
+from assentry.engine.errands import Errand, Notebook
+from assentry.errors import SettingsError
 
 
 def test_what_another_process_noted_is_seen(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import pytest
 
-import assent
-from assent.core.request import Review, State
-from assent.errors import GuardError, InvalidDecision
-from assent.ports import Filter
+import assentry
+from assentry.core.request import Review, State
+from assentry.errors import GuardError, InvalidDecision
+from assentry.ports import Filter
 
 CAREFUL = """
 rules:
@@ -34,7 +34,7 @@ async def test_a_read_runs_at_once_and_leaves_a_line_in_the_log(house):
 async def test_a_risky_call_runs_is_on_record_and_can_be_undone_by_a_person(house):
     files = {"a": "old"}
 
-    def put_back(done: assent.Done) -> None:
+    def put_back(done: assentry.Done) -> None:
         files[done.args["path"]] = done.result
 
     @house.gate.guard(reversible=True, reach="local", undo=put_back)
@@ -57,7 +57,7 @@ async def test_a_dangerous_call_waits_and_runs_once_with_the_approved_bytes(hous
     @house.gate.guard(reversible=False, says="Delete {files.count} files")
     async def delete_files(files: list[str]) -> int:
         ran.append(files)
-        assert assent.idempotency_key()
+        assert assentry.idempotency_key()
         return len(files)
 
     call = house.start(delete_files(["a", "b"]))
@@ -79,7 +79,7 @@ async def test_a_denial_carries_the_reason_and_what_to_do_next(house):
     call = house.start(delete_files(["a"]))
     (request,) = await house.waiting()
     await house.inbox.deny(house.me, request.id, "we still need these")
-    with pytest.raises(assent.Denied, match="we still need these") as denied:
+    with pytest.raises(assentry.Denied, match="we still need these") as denied:
         await call
     assert denied.value.next_step == "Leave the files and report them."
 
@@ -118,10 +118,10 @@ async def test_options_show_their_exact_bytes_and_choosing_runs_those(house):
     @house.gate.guard(
         reversible=False,
         options=lambda args: [
-            assent.option("All", "gone", {}),
-            assent.option("Only the first", "the rest stays", {"files": args["files"][:1]}),
-            assent.option("Move", "comes back", {"files": args["files"], "target": "staging"}, instead=move_files),
-            assent.option("Cancel", "nothing changes"),
+            assentry.option("All", "gone", {}),
+            assentry.option("Only the first", "the rest stays", {"files": args["files"][:1]}),
+            assentry.option("Move", "comes back", {"files": args["files"], "target": "staging"}, instead=move_files),
+            assentry.option("Cancel", "nothing changes"),
         ],
     )
     async def delete_files(files: list[str]) -> list[str]:
@@ -142,7 +142,7 @@ async def test_options_show_their_exact_bytes_and_choosing_runs_those(house):
     call = house.start(delete_files(["a", "b"]))
     (request,) = await house.waiting()
     await house.inbox.choose(house.me, request.id, 3)
-    with pytest.raises(assent.Denied, match="Cancel"):
+    with pytest.raises(assentry.Denied, match="Cancel"):
         await call
 
 
@@ -153,7 +153,7 @@ async def test_what_policy_forbids_is_refused_without_asking(house):
     async def wipe_disk(disk: str) -> None:
         raise AssertionError("ran although forbidden")
 
-    with pytest.raises(assent.Refused, match="never right"):
+    with pytest.raises(assentry.Refused, match="never right"):
         await wipe_disk("sda")
     assert (await house.inbox.page(Filter(states=(State.REFUSED,)))).requests
 
@@ -167,16 +167,16 @@ async def test_a_call_can_park_and_be_found_again_by_its_key(house):
         return len(files)
 
     call = delete_files.with_(run="41", key="step-3")
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await call(["a"])
-    with pytest.raises(assent.Parked) as again:
+    with pytest.raises(assentry.Parked) as again:
         await call(["a"])
     assert again.value.request_id == parked.value.request_id
     await house.inbox.approve(house.me, parked.value.request_id)
     assert await call(["a"]) == 1
     assert await call(["a"]) == 1
     assert ran == [["a"]]
-    with pytest.raises(assent.Conflict, match="key of its own"):
+    with pytest.raises(assentry.Conflict, match="key of its own"):
         await call(["b"])
 
 
@@ -190,7 +190,7 @@ async def test_a_pause_is_not_swallowed_by_except_exception(house):
         except Exception:  # the kind of handler that agent loops have
             pytest.fail("the pause was swallowed")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await careless_loop()
 
 
@@ -199,7 +199,7 @@ async def test_a_parked_call_is_resumed_in_another_process_that_has_the_function
     async def delete_files(files: list[str]) -> str:
         return "first process"
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await delete_files(["a"])
     await house.inbox.approve(house.me, parked.value.request_id)
     other = house.another_gate()
@@ -209,7 +209,7 @@ async def test_a_parked_call_is_resumed_in_another_process_that_has_the_function
         return "second process"
 
     assert await other.resume(parked.value.request_id) == "second process"
-    with pytest.raises(assent.Conflict):
+    with pytest.raises(assentry.Conflict):
         await house.gate._execution.begin(await house.in_state(parked.value.request_id, State.DONE))
 
 
@@ -285,17 +285,17 @@ async def test_review_afterwards_appears_without_having_blocked_anything(house):
 
     assert await tag_record("r1") == "r1"
     (request,) = (await house.inbox.page(Filter(review_open=True))).requests
-    await house.inbox.review(house.me, request.id, assent.core.decision.Opinion.FLAGGED, "odd tag")
+    await house.inbox.review(house.me, request.id, assentry.core.decision.Opinion.FLAGGED, "odd tag")
     assert (await house.desk.store.request("default", request.id)).review is Review.FLAGGED
 
 
 def test_a_synchronous_function_waits_without_asyncio(database, tmp_path):
     import threading
 
-    from assent.assemble import desk
-    from assent.settings import load
+    from assentry.assemble import desk
+    from assentry.settings import load
 
-    gate = assent.open(database)
+    gate = assentry.open(database)
 
     @gate.guard(reversible=False)
     def delete_files(files: list[str]) -> int:
@@ -322,13 +322,13 @@ async def test_a_synchronous_function_does_not_block_an_event_loop(house):
 
     with pytest.raises(GuardError, match="acall"):
         delete_files(["a"])
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await delete_files.acall(["a"])
 
 
 async def test_injected_parameters_are_no_arguments(house):
     @house.gate.guard(reversible=False)
-    async def delete_rows(table: str, db: Annotated[Any, assent.Injected]) -> str:
+    async def delete_rows(table: str, db: Annotated[Any, assentry.Injected]) -> str:
         return f"{table} via {db}"
 
     connection = object()
@@ -367,7 +367,7 @@ async def test_a_lookup_that_fails_is_a_reason_to_ask(house):
 
 async def test_secrets_are_sealed_shown_as_fingerprints_and_come_back_when_it_runs(house):
     @house.gate.guard(reversible=False)
-    async def rotate_key(service: str, key: Annotated[str, assent.Secret], note: str) -> str:
+    async def rotate_key(service: str, key: Annotated[str, assentry.Secret], note: str) -> str:
         return f"{key} {note}"
 
     token = "ghp_" + "a1B2" * 9
@@ -406,14 +406,14 @@ async def test_arguments_that_cannot_be_carried_are_refused_in_one_line(house, v
     if isinstance(value, dict):
         for _ in range(5000):
             value = {"deep": value}
-    with pytest.raises(assent.InvalidArguments) as refused:
+    with pytest.raises(assentry.InvalidArguments) as refused:
         await delete_things(value)
     assert "\n" not in str(refused.value)
     assert (await house.inbox.page(Filter())).requests == ()
 
 
 def test_what_cannot_be_guarded_says_why(tmp_path):
-    gate = assent.open(tmp_path / "a.db")
+    gate = assentry.open(tmp_path / "a.db")
 
     def everything(*args: Any) -> None: ...
 
@@ -439,7 +439,7 @@ def test_what_cannot_be_guarded_says_why(tmp_path):
 
 def test_a_gate_has_no_method_that_decides():
     words = ("approve", "deny", "decide", "modify", "choose", "answer", "reconcile", "grant", "revoke")
-    assert not [name for name in dir(assent.Gate) if any(word in name.lower() for word in words)]
+    assert not [name for name in dir(assentry.Gate) if any(word in name.lower() for word in words)]
 
 
 async def test_a_method_can_be_guarded(house):

@@ -9,16 +9,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assent.assemble import store_for
-from assent.core.authority import Principal
-from assent.core.change import Change
-from assent.core.credential import Credential, CredentialKind
-from assent.core.policy import Person, Policy, builtin_policy
-from assent.engine import identity
-from assent.engine.identity import Identities, _wait, is_workspace, workspace_of
-from assent.errors import InvalidDecision, NotAllowed
-from assent.ports import Store
-from assent.settings import load
+from assentry.assemble import store_for
+from assentry.core.authority import Principal
+from assentry.core.change import Change
+from assentry.core.credential import Credential, CredentialKind
+from assentry.core.policy import Person, Policy, builtin_policy
+from assentry.engine import identity
+from assentry.engine.identity import Identities, _wait, is_workspace, workspace_of
+from assentry.errors import InvalidDecision, NotAllowed
+from assentry.ports import Store
+from assentry.settings import load
 
 ADA, PASSWORD = Principal("ada"), "correct horse battery"
 POLICY = replace(builtin_policy(), people=(Person("ada"), Person("ben")))

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import assent
-from assent.core.audit import Entry
-from assent.core.authority import Principal
-from assent.core.canonical import restore
-from assent.core.decision import Finding
-from assent.core.grant import Terms
-from assent.core.request import State
-from assent.engine.deadlines import sweep
-from assent.engine.grants import give, take_back
-from assent.errors import (
+import assentry
+from assentry.core.audit import Entry
+from assentry.core.authority import Principal
+from assentry.core.canonical import restore
+from assentry.core.decision import Finding
+from assentry.core.grant import Terms
+from assentry.core.request import State
+from assentry.engine.deadlines import sweep
+from assentry.engine.grants import give, take_back
+from assentry.errors import (
     AlreadyDecided,
     ConfirmationNeeded,
     InvalidDecision,
@@ -22,7 +22,7 @@ from assent.errors import (
     NotFound,
     StaleRequest,
 )
-from assent.ports import Filter
+from assentry.ports import Filter
 from tests.at_desk import PATIENCE
 
 TEAM = """
@@ -119,13 +119,13 @@ async def test_the_second_decision_hears_who_was_faster(team):
     await team.inbox.deny(ALICE, request.id, "not this month")
     with pytest.raises(AlreadyDecided, match="already denied by alice"):
         await team.inbox.approve(CAROL, request.id)
-    with pytest.raises(assent.Denied):
+    with pytest.raises(assentry.Denied):
         await call
 
 
 async def test_choosing_a_riskier_action_needs_its_authority(team):
     @team.gate.guard(reversible=True, options=[
-        assent.option("pay it off", "costs money", {"to": "x", "amount": 9000.0}, instead="pay_invoice"),
+        assentry.option("pay it off", "costs money", {"to": "x", "amount": 9000.0}, instead="pay_invoice"),
     ])  # fmt: skip
     async def close_account(account: str) -> None: ...
 
@@ -148,7 +148,7 @@ async def test_a_question_is_answered_by_choice_schema_or_best_guess(house):
     assert await call == "Q3"
     guess = await house.gate.ask("Which?", best_guess="newer", time=timedelta(0))
     assert guess == "newer"
-    with pytest.raises(assent.Denied, match="in time"):
+    with pytest.raises(assentry.Denied, match="in time"):
         await house.gate.ask("Which?", time=timedelta(0))
 
 
@@ -206,7 +206,7 @@ async def test_a_grant_is_not_used_more_often_than_it_says_by_calls_at_once(hous
     await house.gate._judgement.refresh()
     ended = await asyncio.gather(*(delete_files([str(n)]) for n in range(10)), return_exceptions=True)
     assert sum(outcome == 1 for outcome in ended) == 3
-    assert sum(isinstance(outcome, assent.Parked) for outcome in ended) == 7
+    assert sum(isinstance(outcome, assentry.Parked) for outcome in ended) == 7
 
 
 async def test_observe_mode_holds_nothing_and_says_what_it_would_have_held(house):
@@ -268,7 +268,7 @@ async def test_pages_are_by_urgency_and_lose_nothing(house):
     async def delete_files(files: list[str]) -> None: ...
 
     for n in range(25):
-        with pytest.raises(assent.Parked):
+        with pytest.raises(assentry.Parked):
             await delete_files([str(n)])
     seen, after = [], ""
     while True:
@@ -312,7 +312,7 @@ async def test_waiting_ends_by_itself_when_the_ladder_ends(house):
     async def delete_files(files: list[str]) -> None:
         raise AssertionError("ran on silence")
 
-    with pytest.raises(assent.Denied, match="nobody decided") as denied:
+    with pytest.raises(assentry.Denied, match="nobody decided") as denied:
         await delete_files(["a"])
     assert denied.value.state == "expired"
 
@@ -339,7 +339,7 @@ rules:
         return "ran"
 
     call = delete_files.with_(run="r", key="1")
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await call(["a"])
     (request,) = await house.waiting()
     ann = Principal("ann")

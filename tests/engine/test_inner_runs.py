@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.run import Run, RunState
-from assent.core.run_life import Lapse, advance_run
-from assent.engine.holding import CURRENT
-from assent.engine.oversight import Oversight
-from assent.engine.runs import ActiveRun
-from assent.errors import ActionFailed, GuardError
-from assent.ports import RunFilter
+import assentry
+from assentry.core.run import Run, RunState
+from assentry.core.run_life import Lapse, advance_run
+from assentry.engine.holding import CURRENT
+from assentry.engine.oversight import Oversight
+from assentry.engine.runs import ActiveRun
+from assentry.errors import ActionFailed, GuardError
+from assentry.ports import RunFilter
 from tests.engine.conftest import House
 from tests.engine.test_runs import World
 
-Work = Callable[[assent.Gate, World], Awaitable[Any]]
+Work = Callable[[assentry.Gate, World], Awaitable[Any]]
 
 
 async def by_goal(house: House) -> dict[str, list[Run]]:
@@ -39,7 +39,7 @@ async def taken_twice(house: House, inside: Work) -> tuple[Run, list[str]]:
     """The outer run, which did `inside`, parked, and was taken again by another process; and what was done."""
     world = World(house.gate)
 
-    def agent(gate: assent.Gate, at: World) -> None:
+    def agent(gate: assentry.Gate, at: World) -> None:
         @gate.host("outer")
         async def work(state: Any, resumption: Any) -> Any:
             made = await inside(gate, at)
@@ -47,7 +47,7 @@ async def taken_twice(house: House, inside: Work) -> tuple[Run, list[str]]:
             return made
 
     agent(house.gate, world)
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await house.gate.begin("outer", None, goal="Outer")
     other = house.another_gate(agent="cleanup")
     elsewhere = World(other)
@@ -61,7 +61,7 @@ async def taken_twice(house: House, inside: Work) -> tuple[Run, list[str]]:
 
 @pytest.mark.parametrize("key", ["", "sub"])
 async def test_a_finished_run_inside_another_is_not_taken_twice(house: House, key: str) -> None:
-    async def inside(gate: assent.Gate, at: World) -> Any:
+    async def inside(gate: assentry.Gate, at: World) -> Any:
         made = []
         for name in ("a", "b"):
             async with gate.run("Inner", key=key) as run:
@@ -83,7 +83,7 @@ async def test_a_finished_run_inside_another_is_not_taken_twice(house: House, ke
 async def test_a_finished_function_is_not_called_twice(house: House) -> None:
     calls: list[str] = []
 
-    async def inside(gate: assent.Gate, at: World) -> Any:
+    async def inside(gate: assentry.Gate, at: World) -> Any:
         async def work(run: ActiveRun) -> Any:
             calls.append(run.code)
             return {"moved": await at.move("a")}
@@ -97,7 +97,7 @@ async def test_a_finished_function_is_not_called_twice(house: House) -> None:
 async def test_a_run_inside_that_failed_fails_again_and_the_next_goes_on(house: House) -> None:
     told: list[str] = []
 
-    async def inside(gate: assent.Gate, at: World) -> Any:
+    async def inside(gate: assentry.Gate, at: World) -> Any:
         for name in ("a", "b"):
             try:
                 async with gate.run("Inner", key="sub"):
@@ -120,7 +120,7 @@ async def test_a_run_inside_that_failed_fails_again_and_the_next_goes_on(house: 
 async def test_a_finished_run_inside_does_nothing_new(house: House) -> None:
     names = iter("ab")
 
-    async def inside(gate: assent.Gate, at: World) -> Any:
+    async def inside(gate: assentry.Gate, at: World) -> Any:
         async with gate.run("Inner"):
             try:
                 await at.move(next(names))
@@ -156,7 +156,7 @@ async def test_whoever_goes_on_with_the_outer_run_goes_on_with_those_inside(hous
 
         assert await asyncio.create_task(_without_run(again)) == "B"
         assert (world.did, elsewhere.did) == (["move a"], ["move b"])
-        with pytest.raises(assent.AssentError):
+        with pytest.raises(assentry.AssentryError):
             await world.move("c")
         await scope.__aexit__(None, None, None)
     assert world.did == ["move a"]

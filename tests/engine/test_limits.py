@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.core.switch import Setting
-from assent.engine.oversight import Oversight
-from assent.errors import Limited, RunStopped
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.core.switch import Setting
+from assentry.engine.oversight import Oversight
+from assentry.errors import Limited, RunStopped
+from assentry.ports import Filter
 from tests.engine.conftest import House
 
 
-def dropper(gate: assent.Gate, did: list[str], **more: Any) -> Any:
+def dropper(gate: assentry.Gate, did: list[str], **more: Any) -> Any:
     @gate.guard(name="drop", reversible=False, **more)
     async def drop(path: str) -> str:
         did.append(path)
@@ -90,11 +90,11 @@ async def test_a_step_that_has_asked_already_finds_its_request_beyond_the_limit(
     did: list[str] = []
     drop = dropper(house.gate, did, patience=0)
     for path in ("a", "b"):
-        with pytest.raises(assent.Parked):
+        with pytest.raises(assentry.Parked):
             await drop.with_(run="r", key=path)(path)
     with pytest.raises(Limited):
         await drop.with_(run="r", key="c")("c")
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await drop.with_(run="r", key="a")("a")
 
 
@@ -180,7 +180,7 @@ async def test_an_agent_that_is_denied_again_and_again_is_paused(house: House) -
     assert not any(switch.is_held for switch in await house.desk.store.switches("default"))
     await denied(house, 1, 2)
     (switch,) = await house.desk.store.switches("default")
-    assert (switch.agent, switch.setting, switch.by) == ("cleanup", Setting.PAUSE, "assent")
+    assert (switch.agent, switch.setting, switch.by) == ("cleanup", Setting.PAUSE, "assentry")
     assert switch.reason == "3 of its requests in a row were denied"
     async with asyncio.timeout(10):
         while house.gate._judgement.held_up("cleanup") is None:
@@ -287,7 +287,7 @@ async def test_calls_at_once_use_up_no_more_than_the_run_was_given(
 async def test_what_cannot_be_counted_against_the_scope_is_not_given_leave(
     house: House, name: str, args: dict[str, Any], waits: bool
 ) -> None:
-    from assent.core.action import Declaration, Reach
+    from assentry.core.action import Declaration, Reach
 
     async with house.gate.run("Tidy up", scope={"actions": ["d*"], "files": 3}):
         declared = Declaration(reversible=False, reach=Reach.SERVICE)
@@ -329,7 +329,7 @@ async def test_questions_with_other_terms_are_not_the_same(house: House) -> None
 
 @pytest.mark.parametrize("name", ["", "*"])
 async def test_an_agent_has_a_name_of_its_own(house: House, name: str) -> None:
-    with pytest.raises(assent.InvalidArguments, match="has a name"):
+    with pytest.raises(assentry.InvalidArguments, match="has a name"):
         await house.gate.propose("transfer_money", {"amount": 1.0}, agent=name)
 
 
@@ -348,7 +348,7 @@ async def test_two_grants_that_are_used_up_are_both_left_aside(house: House) -> 
     """Known here as they were a moment ago; each is tried once."""
     from datetime import UTC, datetime
 
-    from assent.core.grant import Grant
+    from assentry.core.grant import Grant
 
     until = datetime(2100, 1, 1, tzinfo=UTC)
     house.gate._judgement.grants = tuple(Grant(name, "default", ("drop",), until, "ann") for name in ("g1", "g2"))

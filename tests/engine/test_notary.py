@@ -10,15 +10,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from assent.core.audit import Checkpoint, Entry, Wrong, leaf
-from assent.core.change import Change
-from assent.core.merkle import Tree
-from assent.core.receipt import in_words
-from assent.engine.notary import Notary, verify_export, verify_receipt
-from assent.errors import NotFound, TamperFound
-from assent.keys import KeyRing
-from assent.ports import Logged
-from assent.stores.sqlite import SqliteStore
+from assentry.core.audit import Checkpoint, Entry, Wrong, leaf
+from assentry.core.change import Change
+from assentry.core.merkle import Tree
+from assentry.core.receipt import in_words
+from assentry.engine.notary import Notary, verify_export, verify_receipt
+from assentry.errors import NotFound, TamperFound
+from assentry.keys import KeyRing
+from assentry.ports import Logged
+from assentry.stores.sqlite import SqliteStore
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ class Room:
     """A store, its keys and a notary, with some entries to come."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / "assent.db"
+        self.path = directory / "assentry.db"
         self.store = SqliteStore(self.path)
         self.keys = KeyRing(directory / "home")
         self.notary = self.another()

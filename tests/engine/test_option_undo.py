@@ -1,7 +1,7 @@
 """An option that names another action brings that action's way back, not the one of what was asked for."""
 
-import assent
-from assent.core.request import State
+import assentry
+from assentry.core.request import State
 
 
 async def test_what_was_chosen_instead_can_be_undone_by_its_own_undo(house):
@@ -14,7 +14,7 @@ async def test_what_was_chosen_instead_can_be_undone_by_its_own_undo(house):
     @house.gate.guard(
         reversible=False,
         reach="local",
-        options=lambda args: [assent.option("Move", "comes back", {"files": args["files"]}, instead=move_files)],
+        options=lambda args: [assentry.option("Move", "comes back", {"files": args["files"]}, instead=move_files)],
     )
     async def delete_files(files: list[str]) -> int:
         return 0
@@ -41,7 +41,7 @@ async def test_what_was_chosen_instead_does_not_inherit_a_way_back_or_a_second_r
         reach="organisation",
         undo=lambda done: None,
         idempotent=True,
-        options=lambda args: [assent.option("Delete", "gone", {"files": args["files"]}, instead=delete_files)],
+        options=lambda args: [assentry.option("Delete", "gone", {"files": args["files"]}, instead=delete_files)],
     )
     async def move_files(files: list[str]) -> int:
         return 0

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from assent.core.canonical import canonical
-from assent.engine.sealing import redacted, sealed
-from assent.keys import KeyRing
-from assent.ports import Vault
+from assentry.core.canonical import canonical
+from assentry.engine.sealing import redacted, sealed
+from assentry.keys import KeyRing
+from assentry.ports import Vault
 
 ARGS = {"user": "ann", "password": "correct horse", "pin": 4711}
 

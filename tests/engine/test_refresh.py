@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import Request, Review, State
-from assent.core.run import RunState
-from assent.errors import GuardError
-from assent.ports import Filter
+import assentry
+from assentry.core.request import Request, Review, State
+from assentry.core.run import RunState
+from assentry.errors import GuardError
+from assentry.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import until
 
@@ -18,7 +18,7 @@ from tests.engine.run_world import until
 class Cluster:
     """Something outside that goes on while people think."""
 
-    def __init__(self, gate: assent.Gate, **more: Any) -> None:
+    def __init__(self, gate: assentry.Gate, **more: Any) -> None:
         self.count, self.did, self.looks = 47, 0, 0
 
         @gate.guard(name="terminate", reversible=False, facts=self.look, **{"refresh": True, **more})
@@ -66,7 +66,7 @@ async def test_what_changed_is_shown_and_asked_about_again(house: House) -> None
     assert "Since it was approved: instances: 47 → instances: 52" in card.why
     assert [fact.says for fact in card.facts if fact.looked_up] == ["instances: 52"]
     # Whoever still has the old card before them does not decide the new one.
-    with pytest.raises(assent.AssentError, match="changed"):
+    with pytest.raises(assentry.AssentryError, match="changed"):
         await house.inbox.approve(house.me, request.id, seen_digest=first.digest)
     await house.inbox.approve(house.me, request.id, seen_digest=card.digest)
     assert (await task, cluster.did) == (52, 1)
@@ -103,7 +103,7 @@ async def test_what_cannot_be_looked_up_again_counts_as_changed(house: House) ->
     again = await second_round(house, request)
     assert again.changes == ("what it depends on could not be looked up again (OSError)",)
     await house.inbox.deny(house.me, request.id, "not now")
-    with pytest.raises(assent.Denied, match="not now"):
+    with pytest.raises(assentry.Denied, match="not now"):
         await task
     assert cluster.did == 0
 
@@ -136,7 +136,7 @@ async def test_a_parked_run_parks_again_on_what_changed(house: House) -> None:
         async with house.gate.run("Tidy up", host="loop"):
             await cluster.terminate("standby")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await begun()
     (request,) = await house.waiting()
     await old(house, request)
@@ -154,7 +154,7 @@ async def test_a_parked_run_parks_again_on_what_changed(house: House) -> None:
 async def test_a_worker_looks_again_as_well(house: House) -> None:
     await house.policy(FRESH_FOR_A_BLINK)
     cluster = Cluster(house.gate, detached=True, patience=0)
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await cluster.terminate("standby")
     (request,) = await house.waiting()
     await old(house, request)
@@ -187,7 +187,7 @@ async def test_changed_arguments_are_looked_up_before_they_run(house: House) -> 
     task = house.start(scale("tiny"))
     (request,) = await house.waiting()
     await house.inbox.modify(house.me, request.id, {"name": "production"})
-    with pytest.raises(assent.Denied, match='by rule "big" it is forbidden'):
+    with pytest.raises(assentry.Denied, match='by rule "big" it is forbidden'):
         await task
     task = house.start(scale("tiny"))
     (request,) = await house.waiting()

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.errors import StoreError, StoreFull
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.errors import StoreError, StoreFull
+from assentry.ports import Filter
 
 
 class Handle:
@@ -22,7 +22,7 @@ async def test_a_result_that_nobody_saw_is_none_also_for_a_typed_function(house)
     call = send.with_(run="r", key="1")
     try:
         await call("ana")
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         request = await house.desk.store.request("default", parked.request_id)
     await house.lost(request)
     async with house.gate.worker():
@@ -53,11 +53,11 @@ async def test_a_result_that_cannot_be_recorded_is_an_unknown_outcome_and_no_inv
         gate.store.transact = full
         return to
 
-    with pytest.raises(assent.OutcomeUnknown) as told:
+    with pytest.raises(assentry.OutcomeUnknown) as told:
         await send.with_(run="r", key="1")("ana")
     assert isinstance(told.value.__cause__, StoreFull)
     del gate.store.transact
-    with pytest.raises(assent.OutcomeUnknown):
+    with pytest.raises(assentry.OutcomeUnknown):
         await send.with_(run="r", key="1")("ana")
     await house.in_state(told.value.request_id, State.UNKNOWN)
 

@@ -7,16 +7,16 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-import assent
-from assent.assemble import desk
-from assent.core.authority import Principal
-from assent.core.grant import Terms
-from assent.core.request import State
-from assent.engine.grants import give
-from assent.engine.policies import apply_policy
-from assent.errors import NotAllowed
-from assent.settings import load
-from assent.stores.postgres import PostgresStore
+import assentry
+from assentry.assemble import desk
+from assentry.core.authority import Principal
+from assentry.core.grant import Terms
+from assentry.core.request import State
+from assentry.engine.grants import give
+from assentry.engine.policies import apply_policy
+from assentry.errors import NotAllowed
+from assentry.settings import load
+from assentry.stores.postgres import PostgresStore
 
 
 def as_user(url: str, user: str) -> str:
@@ -33,7 +33,7 @@ async def agent_url(postgres_database):
     await store.close()
     with psycopg.connect(postgres_database, autocommit=True) as owner:
         owner.execute("DROP ROLE IF EXISTS an_agent")
-        owner.execute("CREATE ROLE an_agent LOGIN IN ROLE assent_agent")
+        owner.execute("CREATE ROLE an_agent LOGIN IN ROLE assentry_agent")
     yield as_user(postgres_database, "an_agent")
     with psycopg.connect(postgres_database, autocommit=True) as owner:
         owner.execute("DROP OWNED BY an_agent CASCADE")
@@ -41,7 +41,7 @@ async def agent_url(postgres_database):
 
 
 async def test_an_agents_login_does_all_a_gate_does_and_cannot_decide(postgres_database, agent_url):
-    gate = await asyncio.to_thread(assent.open, agent_url)
+    gate = await asyncio.to_thread(assentry.open, agent_url)
 
     @gate.guard(reversible=False)
     async def delete_files(files: list[str]) -> int:
@@ -79,12 +79,12 @@ async def test_an_agents_login_does_all_a_gate_does_and_cannot_decide(postgres_d
 
 
 async def test_an_agents_login_cannot_write_a_decision_by_hand_either(postgres_database, agent_url):
-    gate = await asyncio.to_thread(assent.open, agent_url)
+    gate = await asyncio.to_thread(assentry.open, agent_url)
 
     @gate.guard(reversible=False, patience=0)
     async def delete_files(files: list[str]) -> None: ...
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await delete_files(["a"])
     await gate.close()
     with psycopg.connect(agent_url, autocommit=True) as agent:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.errors import RunStopped
-from assent.ports import Filter
-from assent.stores import rows
+import assentry
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.errors import RunStopped
+from assentry.ports import Filter
+from assentry.stores import rows
 from tests.engine.conftest import House
 from tests.engine.run_world import the_run
 
@@ -39,17 +39,17 @@ async def test_a_checkpoint_that_may_not_be_edited_is_not(house: House) -> None:
 
     task = house.start(agent())
     (request,) = await house.waiting()
-    with pytest.raises(assent.errors.InvalidDecision):
+    with pytest.raises(assentry.errors.InvalidDecision):
         await house.inbox.modify(house.me, request.id, {"checkpoint": "draft ready", "show": "other"})
     await house.inbox.revise(house.me, request.id, "shorter")
-    with pytest.raises(assent.SentBack, match="shorter"):
+    with pytest.raises(assentry.SentBack, match="shorter"):
         await task
 
 
 class Shaky:
     """Fails as often as it is told to."""
 
-    def __init__(self, gate: assent.Gate, fails: int) -> None:
+    def __init__(self, gate: assentry.Gate, fails: int) -> None:
         self.calls: list[str] = []
 
         @gate.guard(reversible=True, reach="local")
@@ -84,7 +84,7 @@ async def test_a_failed_step_is_tried_again_with_changes(house: House) -> None:
     task = house.start(failing(house, shaky))
     (request,) = await house.waiting()
     args = (await house.inbox.brief(request.id)).args
-    with pytest.raises(assent.errors.InvalidDecision):
+    with pytest.raises(assentry.errors.InvalidDecision):
         await house.inbox.modify(house.me, request.id, {**args, "error": "none"})
     await house.inbox.modify(house.me, request.id, {**args, "args": {"path": "c"}})
     assert await task == "uploaded c"
@@ -113,7 +113,7 @@ async def test_a_failure_that_parked_is_not_asked_about_twice(house: House) -> N
             found: str = await run.attempt(shaky.upload, path="a")
             return found
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await work()
     (request,) = await house.waiting()
     await house.inbox.approve(house.me, request.id)
@@ -164,16 +164,16 @@ async def test_a_share_is_the_same_when_the_run_is_taken_again_and_a_problem_sto
                 await run.sampled(number, number, number, share=0.1)
                 done.append(number)
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await batch()
     first = list(done)
     done.clear()
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await batch()
     assert done == first
     (request,) = await house.waiting()
     await house.inbox.deny(house.me, request.id, "the labels are shifted")
-    with pytest.raises(assent.Denied, match="shifted"):
+    with pytest.raises(assentry.Denied, match="shifted"):
         await batch()
 
 
@@ -224,7 +224,7 @@ async def test_a_question_of_a_parked_run_is_asked_once(house: House) -> None:
             return answer
 
     for _ in range(2):
-        with pytest.raises(assent.Parked):
+        with pytest.raises(assentry.Parked):
             await agent()
     (request,) = await house.waiting()
     await house.inbox.answer(house.me, request.id, "b")
@@ -234,7 +234,7 @@ async def test_a_question_of_a_parked_run_is_asked_once(house: House) -> None:
 async def test_a_secret_at_a_stop_is_nowhere_in_the_clear(house: House) -> None:
     key = "AKIAIOSFODNN7EXAMPLE"
     told = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         async with house.gate.run("Tidy up", patience=0) as run:
             await run.checkpoint(f"plan with {told}", show={"error": f"login with {key} failed"})
     (request,) = await house.waiting()

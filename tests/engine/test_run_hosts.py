@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.decision import Finding
-from assent.core.request import State
-from assent.core.run import Run, RunState
-from assent.engine.hosting import Host, Unfit, resumed
-from assent.errors import Conflict, GuardError, RunStopped
-from assent.ports import Filter
+import assentry
+from assentry.core.decision import Finding
+from assentry.core.request import State
+from assentry.core.run import Run, RunState
+from assentry.engine.hosting import Host, Unfit, resumed
+from assentry.errors import Conflict, GuardError, RunStopped
+from assentry.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import World, the_run, until
 
@@ -26,7 +26,7 @@ async def test_a_parked_run_goes_on_elsewhere_and_takes_no_step_twice(house: Hou
     world = World(house.gate)
     told: list[Any] = []
 
-    def agent(gate: assent.Gate, at: World) -> Callable[..., Any]:
+    def agent(gate: assentry.Gate, at: World) -> Callable[..., Any]:
         async def work() -> dict[str, int]:
             found = await at.find("a")
             await at.move(found[0])
@@ -47,7 +47,7 @@ async def test_a_parked_run_goes_on_elsewhere_and_takes_no_step_twice(house: Hou
             run.snapshot({"messages": ["hello"]})
             await work()
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await begun()
     assert world.did == ["move a0", "move a0"]
     parked = await the_run(house)
@@ -91,7 +91,7 @@ async def test_one_call_approved_beside_one_that_still_waits_keeps_its_result(ho
 
     with pytest.raises(BaseException) as stopped:
         await begun()
-    assert stopped.type in (assent.Parked, BaseExceptionGroup)
+    assert stopped.type in (assentry.Parked, BaseExceptionGroup)
     requests = {request.candidate.action.args["path"]: request for request in await house.waiting(2)}
     async with house.gate.worker():
         await house.inbox.approve(house.me, requests["a"].id)
@@ -110,10 +110,10 @@ async def test_one_function_is_the_whole_agent(house: House) -> None:
     @house.gate.host("loop")
     async def tidy(state: Any, resumption: Any) -> Any:
         told.append((state, resumption is None))
-        assent.current_run().snapshot([*state, "seen"])
+        assentry.current_run().snapshot([*state, "seen"])
         return await world.delete(["a"])
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await house.gate.begin("loop", ["hello"], goal="Tidy up", scope={"steps": 9})
     (request,) = await house.waiting()
     async with house.gate.worker():
@@ -137,7 +137,7 @@ async def test_a_hosted_run_waits_until_somebody_has_looked_into_an_unknown_outc
     async def tidy(state: Any, resumption: Any) -> Any:
         return [await shred("a"), state]
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await gate.begin("loop", "hello", goal="Tidy up")
     (request,) = await house.waiting()
     await house.inbox.approve(house.me, request.id)
@@ -173,7 +173,7 @@ async def test_a_call_inside_a_guarded_call_waits_there_and_parks_nothing_halfwa
     async def tidy(state: Any, resumption: Any) -> Any:
         return await outer("a")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await house.gate.begin("loop", goal="Tidy up")
     (first,) = await house.waiting()
     async with house.gate.worker():
@@ -196,11 +196,11 @@ async def test_what_ends_a_host_and_is_no_pause_of_its_run_is_its_failure(house:
     async def tidy(state: Any, resumption: Any) -> Any:
         nonlocal entered
         if resumption is None:
-            await assent.current_run().ask("May I?")
+            await assentry.current_run().ask("May I?")
         entered += 1
         raise RunStopped("other", "somebody") if how == "another run" else how()
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await house.gate.begin("loop", goal="Tidy up")
     (request,) = await house.waiting()
     async with house.gate.worker():
@@ -236,7 +236,7 @@ async def test_an_agent_interrupts_itself_and_its_host_hears_what_was_chosen(hou
 
     async def agent() -> None:
         async with house.gate.run("Scale down", host="loop"):
-            raise assent.Interrupt(
+            raise assentry.Interrupt(
                 "they look like a standby cluster",
                 planned_action="Delete 47 instances",
                 impact="no failover for the shop",
@@ -244,7 +244,7 @@ async def test_an_agent_interrupts_itself_and_its_host_hears_what_was_chosen(hou
                 state={"messages": [1, 2]},
             )
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await agent()
     (request,) = await house.waiting()
     card = await house.inbox.brief(request.id)
@@ -262,10 +262,10 @@ async def test_the_same_interruption_twice_asks_twice(house: House) -> None:
     @house.gate.host("loop")
     async def tidy(state: Any, resumption: Any) -> Any:
         if state < 2:
-            raise assent.Interrupt("look at this", planned_action="a batch", state=state + 1)
+            raise assentry.Interrupt("look at this", planned_action="a batch", state=state + 1)
         return "done"
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await house.gate.begin("loop", 0, goal="Batches")
     async with house.gate.worker():
         (first,) = await house.waiting()

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.core.run_life import Continue, Pause, Stop
-from assent.engine.hosting import taken_up
-from assent.errors import Conflict, RunStopped
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.core.run_life import Continue, Pause, Stop
+from assentry.engine.hosting import taken_up
+from assentry.errors import Conflict, RunStopped
+from assentry.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import World, said, the_run, until
 
@@ -44,7 +44,7 @@ async def test_a_denial_that_stops_ends_the_run(house: House) -> None:
         async with house.gate.run("Tidy up"):
             try:
                 await world.delete(["a"])
-            except assent.Denied:
+            except assentry.Denied:
                 await world.move("b")
 
     task = house.start(agent())
@@ -63,7 +63,7 @@ async def test_a_parked_run_that_is_denied_as_a_whole_is_stopped_by_that_word(ho
     async def resume(_: Any, __: Any) -> Any:
         return await world.move("b")  # as a model does that was told no: something else
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         async with house.gate.run("Tidy up", host="loop"):
             await world.delete(["a"])
     (request,) = await house.waiting()
@@ -96,7 +96,7 @@ async def test_a_paused_run_that_is_parked_goes_on_only_when_told(house: House) 
     async def resume(_: Any, __: Any) -> Any:
         return await world.delete(["a"])
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         async with house.gate.run("Tidy up", host="loop"):
             await world.delete(["a"])
     await said(house, Pause("ann"))
@@ -195,7 +195,7 @@ async def test_a_worker_runs_nothing_of_a_run_that_is_paused_or_stopped(house: H
     @house.gate.host("loop")
     async def resume(_: Any, __: Any) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await agent()
     await said(house, Pause("ann"))
     await house.inbox.approve(house.me, parked.value.request_id)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.core.run_life import Continue, Pause
-from assent.engine.holding import CURRENT
-from assent.errors import InvalidArguments
+import assentry
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.core.run_life import Continue, Pause
+from assentry.engine.holding import CURRENT
+from assentry.errors import InvalidArguments
 from tests.engine.conftest import House
 from tests.engine.run_world import World, said, the_run, until
 
@@ -33,7 +33,7 @@ async def test_the_daily_budget_counts_what_others_spend_meanwhile(house: House)
             await world.move.with_(cost=0.3)("b")
             await world.move.with_(cost=0.3)("c")
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await agent()
     assert world.did == ["move a", "move b"]
     card = await house.inbox.brief(parked.value.request_id)
@@ -80,7 +80,7 @@ async def test_a_worker_begins_nothing_for_a_run_that_is_paused_in_that_moment(
         did.append(path)
         return path
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         async with house.gate.run("Tidy up", patience=0):
             await shred("a")
     (request,) = await house.waiting()
@@ -125,7 +125,7 @@ async def test_a_failed_step_is_told_by_its_kind_of_error_when_it_is_taken_again
 
     with pytest.raises(asyncio.CancelledError):
         await agent()
-    with pytest.raises(assent.ActionFailed, match="ran and failed with OSError; `error` has what it said") as failed:
+    with pytest.raises(assentry.ActionFailed, match="ran and failed with OSError; `error` has what it said") as failed:
         await agent()
     assert failed.value.error == "OSError: disk on fire"
 

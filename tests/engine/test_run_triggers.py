@@ -2,8 +2,8 @@
 
 import pytest
 
-import assent
-from assent.core.request import State
+import assentry
+from assentry.core.request import State
 from tests.engine.conftest import House
 from tests.engine.run_world import World, the_run
 
@@ -26,7 +26,7 @@ async def test_what_the_scope_gives_leave_for_is_not_asked_and_what_exceeds_it_i
         assert await agent() == files
         assert (await the_run(house)).used["files"] == files
         return
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await agent()
     card = await house.inbox.brief(parked.value.request_id)
     assert any("the run was given 20" in why.lower() for why in card.why)
@@ -40,7 +40,7 @@ async def test_a_scope_counts_over_the_whole_run(house: House) -> None:
             await world.delete(["a", "b", "c"])
             await world.delete(["d", "e", "f"])
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await agent()
     assert world.did == ["delete 3"]
 
@@ -63,7 +63,7 @@ async def test_budgets_and_check_ins_fire_at_their_threshold_and_not_below(
     if why is None:
         await agent()
         return
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await agent()
     assert any(why in each.lower() for each in (await house.inbox.brief(parked.value.request_id)).why)
     request = await house.desk.store.request("default", parked.value.request_id)
@@ -74,7 +74,7 @@ async def test_budgets_and_check_ins_fire_at_their_threshold_and_not_below(
 async def test_two_triggers_give_one_card_with_both_reasons(house: House) -> None:
     await house.policy("limits: {budget: 0.1}\n")
     world = World(house.gate)
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         async with house.gate.run("Tidy up", scope={"files": 1}, patience=0):
             await world.delete.with_(cost=1.0, confidence=0.2)(["a", "b"])
     card = await house.inbox.brief(parked.value.request_id)
@@ -99,7 +99,7 @@ async def test_the_daily_budget_counts_all_runs_of_an_agent(house: House, daily:
     if not holds:
         await agent()
         return
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await agent()
     card = await house.inbox.brief(parked.value.request_id)
     assert any("leanup today has spent 1, this costs 0.5" in why for why in card.why), card.why

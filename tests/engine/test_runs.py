@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.core.run_life import Enter, advance_run
-from assent.engine.holding import CURRENT
-from assent.engine.oversight import Oversight
-from assent.errors import GuardError, InvalidArguments
-from assent.ports import Filter, RunFilter, View
+import assentry
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.core.run_life import Enter, advance_run
+from assentry.engine.holding import CURRENT
+from assentry.engine.oversight import Oversight
+from assentry.errors import GuardError, InvalidArguments
+from assentry.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
 from tests.engine.run_world import World, the_run, until
 
@@ -59,10 +59,10 @@ async def test_a_swallowed_pause_is_raised_again_and_later_calls_are_refused(hou
         async with house.gate.run("Tidy up", patience=0):
             with suppress(BaseException):
                 await world.delete(["a"])
-            with pytest.raises(assent.Parked):
+            with pytest.raises(assentry.Parked):
                 await world.move("b")
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await swallows()
     assert world.did == []
     assert (await the_run(house)).state is RunState.PARKED
@@ -92,7 +92,7 @@ async def test_parking_waits_for_siblings_and_keeps_their_results(house: House) 
     task = house.start(first())
     await house.waiting()
     go.set()
-    with pytest.raises((assent.Parked, BaseExceptionGroup)):
+    with pytest.raises((assentry.Parked, BaseExceptionGroup)):
         await task
     assert did == ["a"]
     (request,) = await house.waiting()
@@ -119,7 +119,7 @@ async def test_a_run_whose_process_vanished_is_orphaned_and_its_key_goes_on(hous
         assert entered.id == active.id
         assert await again.move("a") == "A"
     assert again.did == []
-    with pytest.raises(assent.Conflict):
+    with pytest.raises(assentry.Conflict):
         await active.spent(1)
 
 
@@ -136,7 +136,7 @@ async def test_whoever_lost_a_run_has_no_say_in_it_however_much_it_hears(house: 
         async with asyncio.timeout(10):
             while run.record.worker != "elsewhere":
                 await run._look()
-        with pytest.raises(assent.Conflict):
+        with pytest.raises(assentry.Conflict):
             await run.spent(1)
     assert (await the_run(house)).spend == 0
 
@@ -175,7 +175,7 @@ async def test_a_function_that_takes_the_run(house: House) -> None:
     record = await the_run(house)
     assert (record.state, record.outcome, record.original) == (RunState.FINISHED, "A", "please")
     with pytest.raises(GuardError, match="not inside a run"):
-        assent.current_run()
+        assentry.current_run()
 
 
 async def test_a_state_or_an_outcome_that_is_no_json_is_said_so(house: House) -> None:

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-import assent
-from assent.assemble import store_for
-from assent.core.audit import Entry
-from assent.core.authority import Principal
-from assent.core.policy_proposal import PolicyProposal, ProposalState
-from assent.engine.policies import active_policy, apply_policy, confirm_policy, find_proposal, reject_policy
-from assent.errors import AlreadyDecided, NotAllowed, NotFound, PolicyError, StaleRequest
-from assent.ports import Store, StoredPolicy
-from assent.settings import load
+import assentry
+from assentry.assemble import store_for
+from assentry.core.audit import Entry
+from assentry.core.authority import Principal
+from assentry.core.policy_proposal import PolicyProposal, ProposalState
+from assentry.engine.policies import active_policy, apply_policy, confirm_policy, find_proposal, reject_policy
+from assentry.errors import AlreadyDecided, NotAllowed, NotFound, PolicyError, StaleRequest
+from assentry.ports import Store, StoredPolicy
+from assentry.settings import load
 from tests.engine.conftest import House
 
 TWO = """second_person: true
@@ -41,7 +41,7 @@ async def proposes(store: Store, text: str = STRICTER, by: Principal = ADA) -> P
     """What waits, after somebody applied it to a policy that wants two people."""
     if await store.policy("default") is None:
         assert isinstance(await apply_policy(store, "default", TWO, Principal("root")), StoredPolicy)
-    made = await apply_policy(store, "default", text, by, "/etc/somewhere/assent.yaml")
+    made = await apply_policy(store, "default", text, by, "/etc/somewhere/assentry.yaml")
     assert isinstance(made, PolicyProposal)
     return made
 
@@ -69,7 +69,7 @@ async def test_what_is_applied_waits_and_holds_when_another_person_confirms_it(s
     assert await store.proposals("default") == (proposal,)
     entry = await last_entry(store)
     assert (entry["kind"], entry["actor"]) == ("policy.proposed", "ada")
-    told = {"code": proposal.code, "digest": proposal.digest, "file": "assent.yaml", "based_on": 1}
+    told = {"code": proposal.code, "digest": proposal.digest, "file": "assentry.yaml", "based_on": 1}
     assert entry["body"] == told
     applied = await confirms(store, proposal)
     assert (applied.version, applied.text) == (2, STRICTER) == await active(store)
@@ -178,7 +178,7 @@ async def test_a_code_may_be_cut_short_while_it_is_clear_which(store: Store) -> 
     proposal = await proposes(store)
     assert await find_proposal(store, "default", f" {proposal.code[:5].upper()}") == proposal
     for code in ("", "1l1l1l1l"):
-        with pytest.raises(NotFound, match="assent policy proposals"):
+        with pytest.raises(NotFound, match="assentry policy proposals"):
             await find_proposal(store, "default", code)
 
 
@@ -261,11 +261,11 @@ async def test_of_many_who_confirm_at_once_over_connections_of_their_own_one_doe
 
 CONFIRM = """
 import asyncio, sys
-from assent.assemble import store_for
-from assent.core.authority import Principal
-from assent.engine.policies import confirm_policy
-from assent.errors import AlreadyDecided
-from assent.settings import load
+from assentry.assemble import store_for
+from assentry.core.authority import Principal
+from assentry.engine.policies import confirm_policy
+from assentry.errors import AlreadyDecided
+from assentry.settings import load
 
 async def main(database, code, digest):
     store = store_for(load({"database": database}))
@@ -335,7 +335,7 @@ async def test_a_policy_file_to_begin_with_is_not_applied_over_what_another_proc
 
     monkeypatch.setattr(kind, "policy", not_there_yet)
     with pytest.warns(UserWarning, match="differs from the active policy"):
-        gate = await asyncio.to_thread(assent.open, house.database, policy=file)
+        gate = await asyncio.to_thread(assentry.open, house.database, policy=file)
     await gate.close()
     monkeypatch.undo()
     assert await active(store) == (1, TWO)

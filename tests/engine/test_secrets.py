@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import pytest
 
-import assent
-from assent.core.request import State
-from assent.errors import InvalidDecision
-from assent.ports import Filter
+import assentry
+from assentry.core.request import State
+from assentry.errors import InvalidDecision
+from assentry.ports import Filter
 from tests import forked
 
 
@@ -42,14 +42,14 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
 
     @house.gate.guard(reversible=False)
     async def set_up(
-        note: str, nested: dict[str, Any], password: str, key: Annotated[str, assent.Secret]
+        note: str, nested: dict[str, Any], password: str, key: Annotated[str, assentry.Secret]
     ) -> dict[str, str]:
         assert key == declared
         assert nested["list"][0] == secrets[1]
         return {"echo": f"{key} {note}", "found": secrets[2]}
 
     @house.gate.guard(reversible=False)
-    async def set_up_badly(note: str, key: Annotated[str, assent.Secret]) -> None:
+    async def set_up_badly(note: str, key: Annotated[str, assentry.Secret]) -> None:
         raise RuntimeError(f"could not use {key} nor {secrets[3]} in {note}")
 
     said = {"why": f"because {secrets[4]} and {declared}", "goal": secrets[5], "alternatives": [secrets[0]]}
@@ -67,7 +67,7 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
     denied = house.start(set_up_badly(secrets[2], declared))
     (request,) = await house.waiting()
     await house.inbox.deny(house.me, request.id, "no")
-    with pytest.raises(assent.Denied):
+    with pytest.raises(assentry.Denied):
         await denied
 
     await house.desk.notary.seal()
@@ -77,7 +77,7 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
     ended = (await house.inbox.page(Filter(states=(State.DONE, State.FAILED, State.DENIED)))).requests
     assert len(ended) == 3
     shown = "".join(
-        forked.assent("--database", house.database, *words, cwd=tmp_path, env=os.environ).out
+        forked.assentry("--database", house.database, *words, cwd=tmp_path, env=os.environ).out
         for words in (
             ["log", "--json"],
             *(["show", r.code, "--json"] for r in ended),
@@ -86,7 +86,7 @@ async def test_no_secret_reaches_the_database_the_log_an_export_or_a_screen(hous
     )
     assert ended[0].code in shown
     places = {"screen": shown, "export": export.read_text(), "briefing": repr(brief)}
-    for file in Path(house.database).parent.glob("assent.db*"):
+    for file in Path(house.database).parent.glob("assentry.db*"):
         places[file.name] = file.read_bytes().decode("latin-1")
     needles = [
         declared,
@@ -105,7 +105,7 @@ async def test_a_number_in_a_field_for_secrets_and_a_secret_in_a_name_are_sealed
         ran.append((pin, headers))
         return {"otp": 778812, "cents": cents}
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await charge(4711, {token: "yes"}, 5)
     request = await house.desk.store.request("default", parked.value.request_id)
     assert "4711" not in request.candidate.args_text
@@ -126,7 +126,7 @@ async def test_a_secret_that_a_person_types_is_struck_out_or_refused(house):
     @house.gate.guard(reversible=False, patience=0)
     async def send_note(text: str) -> None: ...
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await send_note("hello")
     with pytest.raises(InvalidDecision, match="looks like a secret"):
         await house.inbox.modify(house.me, parked.value.request_id, {"text": f"use {token}"})
@@ -134,7 +134,7 @@ async def test_a_secret_that_a_person_types_is_struck_out_or_refused(house):
     denied = await house.desk.store.request("default", parked.value.request_id)
     assert denied.reason == "use ⟨secret struck out, 20 characters⟩ instead"
     assert not any(token in each.text for each in await house.desk.store.entries("default"))
-    with pytest.raises(assent.Parked) as asked:
+    with pytest.raises(assentry.Parked) as asked:
         await house.gate.ask("Which key?", patience=0)
     with pytest.raises(InvalidDecision, match="looks like a secret"):
         await house.inbox.answer(house.me, asked.value.request_id, token)

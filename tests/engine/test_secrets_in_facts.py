@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import pytest
 
-import assent
+import assentry
 
 PASSWORD = "S3cretPassw0rd"
 
@@ -23,7 +23,7 @@ async def test_the_password_in_an_address_stands_nowhere(house: Any, name: str, 
     namespace: dict[str, Any] = {"ran": ran}
     exec(f"async def {name}({field}: str) -> None:\n    ran.append({field})", namespace)
     guarded = house.gate.guard(reversible=False, patience=0)(namespace[name])
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await guarded(given)
     request = await house.desk.store.request("default", parked.value.request_id)
     brief = await house.inbox.brief(request.id)
@@ -35,10 +35,10 @@ async def test_the_password_in_an_address_stands_nowhere(house: Any, name: str, 
 
 async def test_a_sealed_number_is_not_told_with_commas(house: Any) -> None:
     @house.gate.guard(reversible=False, patience=0)
-    async def set_budget(budget: Annotated[str, assent.Secret]) -> None:
+    async def set_budget(budget: Annotated[str, assentry.Secret]) -> None:
         pass
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await set_budget("4711815")
     request = await house.desk.store.request("default", parked.value.request_id)
     told = f"{request!r} {await house.inbox.brief(request.id)!r}".replace(",", "")
@@ -47,10 +47,10 @@ async def test_a_sealed_number_is_not_told_with_commas(house: Any) -> None:
 
 async def test_a_secret_in_small_letters_is_one(house: Any) -> None:
     @house.gate.guard(reversible=False, patience=0)
-    async def delete_page(url: str, key: Annotated[str, assent.Secret]) -> None:
+    async def delete_page(url: str, key: Annotated[str, assentry.Secret]) -> None:
         pass
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await delete_page("https://Tenant-ABCDEF.example.com/x", "Tenant-ABCDEF")
     request = await house.desk.store.request("default", parked.value.request_id)
     assert "tenant-abcdef" not in repr(request).lower()

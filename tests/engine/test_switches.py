@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.authority import Principal
-from assent.core.policy import Person, Policy
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.core.switch import EVERYTHING, Setting
-from assent.engine.oversight import Oversight
-from assent.errors import NotAllowed, RunStopped
-from assent.ports import RunFilter
+import assentry
+from assentry.core.authority import Principal
+from assentry.core.policy import Person, Policy
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.core.switch import EVERYTHING, Setting
+from assentry.engine.oversight import Oversight
+from assentry.errors import NotAllowed, RunStopped
+from assentry.ports import RunFilter
 from tests.engine.conftest import House
 from tests.engine.run_world import World, the_run, until
 
@@ -115,7 +115,7 @@ async def test_what_a_stopped_agent_waited_for_is_withdrawn(house: House) -> Non
     task = house.start(world.delete(["a"]))
     (request,) = await house.waiting()
     await hold(house, "cleanup", Setting.STOP)
-    with pytest.raises(assent.Denied, match="its agent was stopped"):
+    with pytest.raises(assentry.Denied, match="its agent was stopped"):
         await task
     assert (await house.in_state(request.id, State.CANCELLED)).decided_by == house.me.name
 
@@ -131,7 +131,7 @@ async def test_its_runs_stop_with_it(house: House) -> None:
     await house.waiting()
     held = await hold(house, "cleanup", Setting.STOP, "enough")
     assert [run.goal for run in held] == ["Tidy up"]
-    with pytest.raises((RunStopped, assent.Denied)):
+    with pytest.raises((RunStopped, assentry.Denied)):
         await task
     assert (await until(house, RunState.STOPPED)).reason == "enough"
 
@@ -152,9 +152,9 @@ async def test_a_worker_takes_up_nothing_of_a_paused_agent(house: House) -> None
         async with house.gate.run("Tidy up", host="loop"):
             await world.delete(["a"])
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await begun()
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await shred("b")
     requests = await house.waiting(2)
     await hold(house, EVERYTHING, Setting.PAUSE)
@@ -231,14 +231,14 @@ async def test_a_switch_holds_what_is_proposed_and_resumed(house: House) -> None
     async def drop(path: str) -> str:
         raise AssertionError("it was paused")
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await drop("a")
     proposal = await house.gate.propose("transfer_money", {"amount": 1.0})
     for request in await house.waiting(2):
         phrase = (await house.inbox.brief(request.id)).phrase
         await house.inbox.approve(house.me, request.id, confirm=phrase)
     await hold(house, "cleanup", Setting.PAUSE)
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await house.gate.resume(parked.value.request_id)
     with pytest.raises(RunStopped):
         async with proposal.execution(0.3):
@@ -293,7 +293,7 @@ async def test_nothing_is_begun_after_a_stop_that_was_not_heard_of(
 ) -> None:
     world = World(house.gate)
     quick = house.gate.guard(_drop, name="drop", reversible=False, patience=0)
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await quick("a")
     proposal = await house.gate.propose("transfer_money", {"amount": 1.0})
     waits = house.start(world.delete(["a"]))
@@ -310,15 +310,15 @@ async def test_nothing_is_begun_after_a_stop_that_was_not_heard_of(
     with pytest.raises(RunStopped):
         await house.gate.propose("transfer_money", {"amount": 2.0})
     house.gate._judgement.switches = ()
-    with pytest.raises(assent.Denied, match="enough"):
+    with pytest.raises(assentry.Denied, match="enough"):
         await house.gate.resume(parked.value.request_id)
     house.gate._judgement.switches = ()
-    with pytest.raises(assent.Denied, match="enough"):
+    with pytest.raises(assentry.Denied, match="enough"):
         async with proposal.execution():
             raise AssertionError("it was stopped")
     house.gate._judgement.switches = ()
     await house.inbox.approve(house.me, next(r.id for r in requests if r.candidate.action.name == "delete_files"))
-    with pytest.raises(assent.Denied, match="enough"):
+    with pytest.raises(assentry.Denied, match="enough"):
         await waits
     assert world.did == []
 
@@ -361,7 +361,7 @@ async def test_a_worker_begins_nothing_of_an_agent_paused_unheard(
         ran.append(path)
         return path
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await shred("a")
     (request,) = await house.waiting()
     deaf = Deaf(house, monkeypatch)
@@ -478,7 +478,7 @@ async def test_a_switch_is_not_taken_over_by_setting_it_again_or_by_denials(hous
         pass
     for _ in range(3):
         await over.denied(Principal("bob"), "cleanup", 2)
-    async for _ in over.hold(Principal("assent"), "cleanup", Setting.PAUSE, "denied too often"):
+    async for _ in over.hold(Principal("assentry"), "cleanup", Setting.PAUSE, "denied too often"):
         pass
     (held,) = await over.switches()
     assert (held.by, held.reason) == ("ada", "wait for me")

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-import assent
-from assent.core.decision import Finding
-from assent.core.request import State
-from assent.errors import LeaseLost, StoreFull
-from assent.ports import Filter
+import assentry
+from assentry.core.decision import Finding
+from assentry.core.request import State
+from assentry.errors import LeaseLost, StoreFull
+from assentry.ports import Filter
 
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
@@ -21,7 +21,7 @@ async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_
     async def submitted(to: str):
         try:
             await send(to)
-        except assent.Parked as parked:
+        except assentry.Parked as parked:
             return await house.desk.store.request("default", parked.request_id)
 
     lost = [await submitted(f"lost {number}") for number in range(5)]
@@ -47,7 +47,7 @@ async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_n
     async def submitted(to: str):
         try:
             await send(to)
-        except assent.Parked as parked:
+        except assentry.Parked as parked:
             return await house.desk.store.request("default", parked.request_id)
 
     lost = [await submitted(f"lost {number}") for number in range(5)]
@@ -64,13 +64,13 @@ async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_n
 
 async def test_what_the_database_could_not_take_is_tried_again_soon(house, monkeypatch):
     gate = house.another_gate(lease=timedelta(seconds=5))
-    monkeypatch.setattr("assent.engine.worker.TROUBLE_SECONDS", 0.05)
+    monkeypatch.setattr("assentry.engine.worker.TROUBLE_SECONDS", 0.05)
 
     @gate.guard(risk="risky", detached=True, patience=0)
     async def send(to: str) -> str:
         return to
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     transact, refused = gate.store.transact, []
 
@@ -99,7 +99,7 @@ async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(
         return to
 
     async with house.gate.worker():
-        with pytest.raises(assent.Parked) as parked:
+        with pytest.raises(assentry.Parked) as parked:
             await send("ana")
         request = await house.in_state(parked.value.request_id, State.RUNNING)
         await house.lapsed(request)
@@ -118,7 +118,7 @@ async def test_a_lease_that_was_given_up_is_not_renewed_by_what_still_waits_for_
     async def send(to: str) -> str:
         return to
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     execution = house.gate._execution
     request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
@@ -133,7 +133,7 @@ async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_
     async def send(to: str) -> str:
         return to
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     execution, transact = house.gate._execution, house.gate.store.transact
     request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
@@ -155,7 +155,7 @@ async def test_what_ends_late_takes_no_lease_from_what_was_begun_again(house):
     async def send(to: str) -> str:
         return to
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     execution = house.gate._execution
     request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
@@ -176,7 +176,7 @@ async def test_what_falls_due_while_a_round_goes_on_is_not_left_until_the_slow_s
             while worker._later["r"][1] > asyncio.get_running_loop().time():
                 await asyncio.sleep(0.01)
 
-    monkeypatch.setattr("assent.engine.worker.lapsed", slow)
+    monkeypatch.setattr("assentry.engine.worker.lapsed", slow)
     worker._leave("r", 1, 0.5)
     assert await worker._round(asyncio.Event()) < 1
 

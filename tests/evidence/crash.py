@@ -176,7 +176,7 @@ def placed(kind: str, server: str, root: str) -> Iterator[Place]:
         if kind == "postgres":
             yield Place(stack.enter_context(postgres.database(server)), directory)
         else:
-            yield Place(str(Path(directory) / "assent.db"), directory)
+            yield Place(str(Path(directory) / "assentry.db"), directory)
 
 
 def middle(took: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -329,7 +329,7 @@ def run(kind: str, seed: int, size: Size, progress: Callable[[str], None]) -> Ou
     )  # fmt: skip
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server()) if kind == "postgres" else ""
         stage = Stage(kind, server, root, seed, size.lanes, {})
         stage.calm(lambda message: outcome.take(message["counts"], message["wrong"]))

@@ -16,9 +16,9 @@ import apsw
 import psycopg
 from uuid_utils.compat import uuid7
 
-from assent.core.canonical import digest
-from assent.engine.asking import new_code
-from assent.stores.words import searchable
+from assentry.core.canonical import digest
+from assentry.engine.asking import new_code
+from assentry.stores.words import searchable
 from tests import postgres
 from tests.evidence.world import Place
 

@@ -11,7 +11,7 @@ from statistics import median
 
 import httpx
 
-import assent
+import assentry
 from tests import postgres
 from tests.evidence.crowd import book, pair, waiting
 from tests.evidence.outcome import Control, Outcome
@@ -53,7 +53,7 @@ def crowded(place: Place, wanted: int, say: Say) -> None:
     place.enter()
 
     async def main() -> None:
-        gate = assent.open(place.database, agent=AGENT)
+        gate = assentry.open(place.database, agent=AGENT)
         for number in range(min(MADE, wanted)):
             await gate.propose("remove_file", {"path": f"old/{number}.tmp"}, declared=DANGEROUS)
         await gate.store.flush()
@@ -190,7 +190,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in size.kinds:
             with pair(kind, server, root, (size.few, size.many), "waiting") as places:

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from assent.assemble import Desk, desk
-from assent.core.authority import Principal
-from assent.core.canonical import restore
-from assent.core.request import Request, State
-from assent.errors import AlreadyDecided, AssentError, NotAllowed, Parked
-from assent.settings import load
+from assentry.assemble import Desk, desk
+from assentry.core.authority import Principal
+from assentry.core.canonical import restore
+from assentry.core.request import Request, State
+from assentry.errors import AlreadyDecided, AssentryError, NotAllowed, Parked
+from assentry.settings import load
 from tests import postgres
 from tests.evidence import planted, traffic
 from tests.evidence.crash import placed
@@ -92,7 +92,7 @@ async def spoken(here: Desk, name: str, request: Request, word: str) -> dict[str
         return {"how": "already decided", "by": late.by, "at": str(late.at), "text": str(late)}
     except NotAllowed as refused:
         return {"how": "not allowed", "text": str(refused)}
-    except AssentError as other:
+    except AssentryError as other:
         return {"how": type(other).__name__, "text": str(other)}
     return {"how": "won", "by": name, "word": word, "state": str(after.state)}
 
@@ -245,7 +245,7 @@ def run(seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in ("sqlite", "postgres"):
             with placed(kind, server, root) as place:

@@ -127,7 +127,7 @@ def small(root: str, mount: bool) -> Iterator[Tmpfs | Limit]:
 
 def tried(room: Tmpfs | Limit, outside: str, trial: Plan, plant: planted.Plant) -> tuple[list[str], dict[str, int]]:
     """Traffic until there is no room; then there is, and the same process goes on; then all is checked."""
-    place = Place(str(room.directory / "assent.db"), outside)
+    place = Place(str(room.directory / "assentry.db"), outside)
     answer(fork("first", lambda say: _first(place, say)), within=SECONDS)
     room.limit(trial.room)
 
@@ -224,7 +224,7 @@ def run(seed: int, size: Size, progress: Callable[[str], None], *, mount: bool =
         bounds={"traffic": f"{STEPS} calls of all kinds", "free when traffic begins": "60 to 2000 kB"},
     )
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="assent-evidence-") as root:
+    with tempfile.TemporaryDirectory(prefix="assentry-evidence-") as root:
         child = fork("disk", lambda say: trials(seed, size, root, say, mount=mount))
 
         def look() -> bool:

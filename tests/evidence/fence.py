@@ -11,15 +11,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import assent
-from assent.assemble import desk, keys_for
-from assent.core.decision import Finding
-from assent.core.request import Request, State
-from assent.engine.gate import Gate
-from assent.errors import StoreBusy
-from assent.settings import load
-from assent.stores.postgres import PostgresStore
-from assent.stores.sqlite import SqliteStore
+import assentry
+from assentry.assemble import desk, keys_for
+from assentry.core.decision import Finding
+from assentry.core.request import Request, State
+from assentry.engine.gate import Gate
+from assentry.errors import StoreBusy
+from assentry.settings import load
+from assentry.stores.postgres import PostgresStore
+from assentry.stores.sqlite import SqliteStore
 from tests import postgres
 from tests.evidence import planted
 from tests.evidence.crash import placed
@@ -59,7 +59,7 @@ def plan(seed: int, number: int, meanwhile: tuple[str, ...] = MEANWHILE) -> Plan
     return Plan(number, steps, rng.randint(1, 6), rng.random() * 0.04, rng.choice(meanwhile))
 
 
-def quick_gate(place: Place) -> assent.Gate:
+def quick_gate(place: Place) -> assentry.Gate:
     """As `place.gate()`, but told soon when somebody holds the database's lock."""
     url = place.database
     store: Any = PostgresStore(url, busy_seconds=BUSY) if "://" in url else SqliteStore(url, busy_seconds=BUSY)
@@ -237,7 +237,7 @@ def run(seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in ("sqlite", "postgres"):
             name = f"{kind}: trials with an execution stopped past its lease"

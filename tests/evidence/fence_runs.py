@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from assent.core.request import State
-from assent.core.run import RunState
+from assentry.core.request import State
+from assentry.core.run import RunState
 from tests import postgres
 from tests.evidence import planted
 from tests.evidence.crash import placed
@@ -185,7 +185,7 @@ def run(seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in size.kinds:
             with placed(kind, server, root) as place:

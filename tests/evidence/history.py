@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from assent.core.request import Executor, Request, State
-from assent.ports import Logged
+from assentry.core.request import Executor, Request, State
+from assentry.ports import Logged
 
 STAYS = ("request.seen", "request.voted", "request.amended", "request.reminded", "request.escalated", "request.parked")
 LEADS: dict[tuple[State, str], tuple[State, ...]] = {

@@ -19,20 +19,20 @@ from urllib.parse import quote, urlsplit
 from playwright.async_api import BrowserContext, Page, Route
 from playwright.async_api import Error as Broken
 
-import assent
-from assent.cli.app import run as command
-from assent.cli.screen import card as drawing
-from assent.cli.screen import lines
-from assent.cli.screen.card import Shown
-from assent.cli.screen.look import THEMES
-from assent.core.authority import Principal, principal_named
-from assent.core.briefing import brief
-from assent.core.request import Request
-from assent.engine.chronicle import Chronicle
-from assent.errors import AssentError
-from assent.server.looks import values
-from assent.server.pages import frame
-from assent.telling.background import background
+import assentry
+from assentry.cli.app import run as command
+from assentry.cli.screen import card as drawing
+from assentry.cli.screen import lines
+from assentry.cli.screen.card import Shown
+from assentry.cli.screen.look import THEMES
+from assentry.core.authority import Principal, principal_named
+from assentry.core.briefing import brief
+from assentry.core.request import Request
+from assentry.engine.chronicle import Chronicle
+from assentry.errors import AssentryError
+from assentry.server.looks import values
+from assentry.server.pages import frame
+from assentry.telling.background import background
 from tests.browser.chromium import chromium
 from tests.browser.house import PEOPLE, Guest, House, built
 from tests.evidence.outcome import Control, Outcome
@@ -142,7 +142,7 @@ async def put(house: House, number: int, texts: Sequence[str], *, plain: bool = 
     odd = {text: text for text in texts} | {"nested": {texts[0]: [{"deep": {texts[-1]: list(texts[:3])}}]}}
     mail = {"to": list(texts), "subject": texts[0], "body": joined}
     sql = {"sql": f"select {joined}", "command": joined, "diff": f"--- a\n+++ b\n@@ -1 +1 @@\n+{joined}"}
-    options = [assent.option(joined, joined, {"a0": joined}), assent.option(joined[:900], texts[-1])]
+    options = [assentry.option(joined, joined, {"a0": joined}), assentry.option(joined[:900], texts[-1])]
     async with gate.run(joined, agent=said["agent"], original=joined, patience=0) as run:
         await run.plan(texts)
         await run.observed(texts[0], joined)
@@ -243,7 +243,7 @@ def _controls(text: str, *, rows: bool = True) -> Iterator[str]:
 
 async def drawn(house: House, made: Put) -> list[str]:
     """What the terminal inbox draws of these requests that a terminal would obey."""
-    wrong, look = [], THEMES["assent-dark"][1]
+    wrong, look = [], THEMES["assentry-dark"][1]
     chronicle = Chronicle(house.gate.store, house.gate.workspace)
     desk = (await house.server.premises.room("default")).desk
     for code in (made.waits, *made.others):
@@ -265,7 +265,7 @@ async def printed(made: Put) -> list[str]:
         ["show", made.others[0], "--json"],
     ):
         said = await asyncio.to_thread(_commanded, words)
-        wrong += [f"assent {' '.join(words)} prints {each}" for each in _controls(said)]
+        wrong += [f"assentry {' '.join(words)} prints {each}" for each in _controls(said)]
     return wrong
 
 
@@ -283,7 +283,7 @@ async def halves(house: House) -> list[str]:
         for given in ({"args": {"a": text}}, {"args": {text: 1}}, {"why": text}, {"agent": text}, {"says": text}):
             try:
                 request = await house.asks(**{"args": {"a": number}, "agent": f"half {number}", **given})
-            except (AssentError, UnicodeEncodeError):
+            except (AssentryError, UnicodeEncodeError):
                 continue
             desk = (await house.server.premises.room("default")).desk
             shown = str(brief(await desk.inbox.find(request.code), await house.gate.store.now()).title)
@@ -295,8 +295,8 @@ async def halves(house: House) -> list[str]:
 
 async def searched(directory: str, seed: int, count: int, progress: Progress) -> tuple[dict[str, int], list[str]]:
     """How much was looked at, and everything that was wrong."""
-    database = str(Path(directory) / "assent.db")
-    os.environ["ASSENT_HOME"], os.environ["ASSENT_DATABASE"] = directory, database
+    database = str(Path(directory) / "assentry.db")
+    os.environ["ASSENTRY_HOME"], os.environ["ASSENTRY_DATABASE"] = directory, database
     figures = {"payloads": 0, "requests": 0}
     wrong: list[str] = []
     async with chromium() as browser, built(browser, database, POLICY) as house:
@@ -395,10 +395,10 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
         bounds={"browser": "Chromium", "fields": "every text field of a request, its run, its question and its result"},
     )
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="assent-hostile-") as directory:
+    with tempfile.TemporaryDirectory(prefix="assentry-hostile-") as directory:
         outcome.take(*asyncio.run(searched(directory, seed, size.payloads, progress)))
     for bug, (plant, told) in islice(PLANTED.items(), size.bugs):
-        with tempfile.TemporaryDirectory(prefix="assent-hostile-") as directory, plant():
+        with tempfile.TemporaryDirectory(prefix="assentry-hostile-") as directory, plant():
             figures, wrong = asyncio.run(searched(directory, seed, size.planted, lambda _: None))
         said = next((each for each in wrong if any(word in each for word in told)), "")
         outcome.controls.append(Control(bug, bug, bool(said), figures["payloads"] if said else None, said[:160]))

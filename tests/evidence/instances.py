@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 
-import assent
-from assent.assemble import desk
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.settings import load
 from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.crowd import book
@@ -53,7 +53,7 @@ def asked(place: Place, count: int, say: Say) -> None:
 
     async def main() -> None:
         for start in range(0, count, 500):
-            gate = assent.open(place.database, agent=f"{AGENT}-{start}")
+            gate = assentry.open(place.database, agent=f"{AGENT}-{start}")
             for number in range(start, min(start + 500, count)):
                 proposal = await gate.propose("remove_file", {"path": f"{number}.tmp"}, declared=DANGEROUS)
                 assert proposal.request is not None
@@ -262,7 +262,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         with placed("postgres", server, root) as place:
             figures, wrong = trial(place, seed, size, progress)

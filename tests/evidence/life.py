@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from assent.core import running
-from assent.core.request import Request
+from assentry.core import running
+from assentry.core.request import Request
 from tests.core.test_life import Life
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, fork, listen

@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
 
-import assent
-from assent.assemble import desk
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.settings import load
 from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
@@ -127,7 +127,7 @@ def agent(place: Place, number: int, count: int, say: Say) -> None:
     place.enter()
 
     async def main() -> None:
-        gate = assent.open(place.database, agent=f"{AGENT}-{number}")
+        gate = assentry.open(place.database, agent=f"{AGENT}-{number}")
         here = await desk(load({"database": place.database}))
         me = here.person()
         for each in range(count):
@@ -192,7 +192,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in size.kinds:
             with placed(kind, server, root) as place:

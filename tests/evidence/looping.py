@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from assent.assemble import desk
-from assent.core.authority import Principal
-from assent.core.policy import Limits
-from assent.core.request import State
-from assent.engine.policies import apply_policy
-from assent.engine.pressure import Throttle
-from assent.errors import Limited
-from assent.ports import Filter
-from assent.settings import load
+from assentry.assemble import desk
+from assentry.core.authority import Principal
+from assentry.core.policy import Limits
+from assentry.core.request import State
+from assentry.engine.policies import apply_policy
+from assentry.engine.pressure import Throttle
+from assentry.errors import Limited
+from assentry.ports import Filter
+from assentry.settings import load
 from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
@@ -155,7 +155,7 @@ def run(seed: int, size: Size, progress: Any) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in size.kinds:
             progress(kind)

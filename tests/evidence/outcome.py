@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-PACKAGES = ("assent", "apsw", "psycopg", "hypothesis", "msgspec", "pydantic", "cryptography", "uuid_utils")
+PACKAGES = ("assentry", "apsw", "psycopg", "hypothesis", "msgspec", "pydantic", "cryptography", "uuid_utils")
 TOLD = 20
 
 

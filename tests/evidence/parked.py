@@ -18,9 +18,9 @@ from typing import Any
 import httpx
 import psutil
 
-from assent.assemble import desk
-from assent.core.run import RunState
-from assent.settings import load
+from assentry.assemble import desk
+from assentry.core.run import RunState
+from assentry.settings import load
 from tests import postgres
 from tests.evidence import serving
 from tests.evidence.crowd import book, multiplied, pair
@@ -85,18 +85,18 @@ class Served:
 
 @contextmanager
 def served(name: str, place: Place, *, planted: bool = False) -> Iterator[Served]:
-    """A real `assent worker`, at work."""
+    """A real `assentry worker`, at work."""
     reader, writer = os.pipe()
     log = Path(place.directory) / f"{name}.log"
 
     def work(_: Say) -> None:
         place.enter()
         os.set_inheritable(writer, True)
-        os.environ |= {"ASSENT_DATABASE": place.database, "ASSENT_TEST_PIPE": str(writer)}
-        os.environ |= {"ASSENT_TEST_PLANTED": "1"} if planted else {}
+        os.environ |= {"ASSENTRY_DATABASE": place.database, "ASSENTRY_TEST_PIPE": str(writer)}
+        os.environ |= {"ASSENTRY_TEST_PLANTED": "1"} if planted else {}
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
-        os.execv(sys.executable, [sys.executable, "-m", "assent", "worker", SERVED])
+        os.execv(sys.executable, [sys.executable, "-m", "assentry", "worker", SERVED])
 
     worker = fork(name, work)
     os.close(writer)
@@ -116,7 +116,7 @@ def made(place: Place, count: int, size: int, say: Say) -> None:
     """So many runs more, parked by an agent; and then, if that is not yet `size`, copies of what is there."""
     place.enter()
     # One agent may have only so many requests wait, so those that come later are another's.
-    os.environ |= {"ASSENT_DATABASE": place.database, "ASSENT_TEST_AGENT": "first" if size else "second"}
+    os.environ |= {"ASSENTRY_DATABASE": place.database, "ASSENTRY_TEST_AGENT": "first" if size else "second"}
     host = importlib.import_module("tests.evidence.parked_host")
 
     async def main() -> None:
@@ -348,7 +348,7 @@ def run(seed: int, size: Size, progress: Progress) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in size.kinds:
             with pair(kind, server, root, (size.few, size.many), "parked") as places:

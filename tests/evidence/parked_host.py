@@ -1,4 +1,4 @@
-"""The agent whose runs park, as `assent worker tests.evidence.parked_host:gate` serves it.
+"""The agent whose runs park, as `assentry worker tests.evidence.parked_host:gate` serves it.
 
 It says through a pipe when its host function is entered and when its action acts, by the machine's clock.
 """
@@ -8,14 +8,14 @@ import os
 import time
 from typing import Any
 
-import assent
-from assent.core.run import RunState
-from assent.engine.worker import Worker
-from assent.ports import RunFilter
+import assentry
+from assentry.core.run import RunState
+from assentry.engine.worker import Worker
+from assentry.ports import RunFilter
 from tests.evidence.world import AGENT
 
 HOST = "parked"
-_PIPE = os.environ.get("ASSENT_TEST_PIPE", "")
+_PIPE = os.environ.get("ASSENTRY_TEST_PIPE", "")
 
 
 def tell(what: str, **more: Any) -> None:
@@ -39,16 +39,16 @@ def all_parked_kept() -> None:
     Worker._resume_some = look_at_all  # type: ignore[method-assign]
 
 
-if "ASSENT_TEST_PLANTED" in os.environ:
+if "ASSENTRY_TEST_PLANTED" in os.environ:
     all_parked_kept()
 
-gate = assent.open(agent=os.environ.get("ASSENT_TEST_AGENT", AGENT))
+gate = assentry.open(agent=os.environ.get("ASSENTRY_TEST_AGENT", AGENT))
 
 
 @gate.guard(reversible=False, reach="local")
 async def remove(path: str) -> str:
     """Remove a file."""
-    tell("acted", key=assent.idempotency_key())
+    tell("acted", key=assentry.idempotency_key())
     return path
 
 
@@ -64,6 +64,6 @@ async def park(path: str) -> tuple[str, str]:
         async with gate.run("Remove a file", host=HOST) as run:
             run.snapshot({"code": run.code, "path": path, "messages": ["Remove a file", "It may be important."] * 4})
             run.outcome = await remove(path)
-    except assent.Parked as parked:
+    except assentry.Parked as parked:
         return run.id, parked.request_id
     raise AssertionError("it did not wait")

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from assent.core import advance as life
-from assent.core.change import Change
-from assent.core.decision import Begin, Fail, Finish
-from assent.core.request import Request, State
-from assent.engine import asking
-from assent.engine.execution import Execution
-from assent.engine.runs import ActiveRun
-from assent.engine.worker import Worker
-from assent.ports import View
-from assent.stores.postgres import PostgresStore
-from assent.stores.postgres import connect as postgres_connect
-from assent.stores.postgres.writes import change_write
-from assent.stores.sqlite import SqliteStore, connect, transaction
-from assent.stores.statements import migrations
+from assentry.core import advance as life
+from assentry.core.change import Change
+from assentry.core.decision import Begin, Fail, Finish
+from assentry.core.request import Request, State
+from assentry.engine import asking
+from assentry.engine.execution import Execution
+from assentry.engine.runs import ActiveRun
+from assentry.engine.worker import Worker
+from assentry.ports import View
+from assentry.stores.postgres import PostgresStore
+from assentry.stores.postgres import connect as postgres_connect
+from assentry.stores.postgres.writes import change_write
+from assentry.stores.sqlite import SqliteStore, connect, transaction
+from assentry.stores.statements import migrations
 
 DELAY = 0.01
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import assent
-from assent.assemble import Desk, desk
-from assent.core.canonical import restore
-from assent.core.request import Executor, Request, State
-from assent.settings import load
+import assentry
+from assentry.assemble import Desk, desk
+from assentry.core.canonical import restore
+from assentry.core.request import Executor, Request, State
+from assentry.settings import load
 from tests.evidence.history import LATER, complaints
 from tests.evidence.processes import Message, Say, TookTooLong
 from tests.evidence.traffic import decided, perform
@@ -100,7 +100,7 @@ class Recovery:
             case _:
                 return False
 
-    async def replay(self, gate: assent.Gate, here: Desk, tools: dict[str, Any]) -> None:
+    async def replay(self, gate: assentry.Gate, here: Desk, tools: dict[str, Any]) -> None:
         """The host takes every step again, as one does after a crash; a person decides what still waits."""
         said: list[Message] = []
 

@@ -109,7 +109,7 @@ def run(seed: int, size: Size, progress: Callable[[str], None]) -> Outcome:
 @contextmanager
 def here(cluster: postgres.Cluster):  # type: ignore[no-untyped-def]
     """A database on this server, and a directory for what is outside."""
-    with tempfile.TemporaryDirectory(prefix="assent-evidence-") as directory, postgres.database(cluster.url) as url:
+    with tempfile.TemporaryDirectory(prefix="assentry-evidence-") as directory, postgres.database(cluster.url) as url:
         (Path(directory) / "home").mkdir()
         yield Place(url, directory)
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import assent
-from assent.assemble import desk
-from assent.core.decision import Finding
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.engine.runs import ActiveRun
-from assent.errors import AssentError, RunStopped
-from assent.ports import Filter
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.core.decision import Finding
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.engine.runs import ActiveRun
+from assentry.errors import AssentryError, RunStopped
+from assentry.ports import Filter
+from assentry.settings import load
 from tests import postgres
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
@@ -87,7 +87,7 @@ def actor(place: Place, trial: Plan, say: Say, plant: Any = nothing) -> None:
     async def approve() -> None:
         here = await desk(load({"database": place.database}))
         while True:
-            with suppress(AssentError):
+            with suppress(AssentryError):
                 for request in (await here.inbox.page()).requests:
                     await here.inbox.approve(here.person(), request.id)
                 for request in (await here.inbox.page(Filter(states=(State.UNKNOWN,)))).requests:
@@ -100,7 +100,7 @@ def actor(place: Place, trial: Plan, say: Say, plant: Any = nothing) -> None:
     async def main() -> None:
         approving = asyncio.create_task(approve())
         if await gate.store.run_by_key("default", AGENT, trial.run) is None:
-            with suppress(assent.Parked, RunStopped, AssentError):
+            with suppress(assentry.Parked, RunStopped, AssentryError):
                 async with gate.run("Ten steps", host="loop", key=trial.run) as run:
                     run.outcome = await work()
         async with gate.worker():
@@ -190,7 +190,7 @@ def run(seed: int, size: Size, progress: Any) -> Outcome:
     )
     began = time.monotonic()
     with ExitStack() as stack:
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-evidence-"))
+        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="assentry-evidence-"))
         server = stack.enter_context(postgres.server())
         for kind in size.kinds:
             with placed(kind, server, root) as place:

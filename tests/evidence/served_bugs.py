@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from assent.engine.inbox import WAITING
-from assent.server import deciding
-from assent.server.api import requests as api
-from assent.server.events import Events
-from assent.server.pages import listing as listings
+from assentry.engine.inbox import WAITING
+from assentry.server import deciding
+from assentry.server.api import requests as api
+from assentry.server.events import Events
+from assentry.server.pages import listing as listings
 
 
 def counts_everything() -> None:

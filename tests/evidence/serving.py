@@ -1,4 +1,4 @@
-"""Real servers to put under load: `assent serve` in a process of its own, and somebody who has logged in."""
+"""Real servers to put under load: `assentry serve` in a process of its own, and somebody who has logged in."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from assent.server.visitors import CSRF_HEADER
+from assentry.server.visitors import CSRF_HEADER
 from tests.evidence.processes import Child, Say, TookTooLong, fork
 from tests.evidence.world import Place
 
@@ -23,7 +23,7 @@ START_SECONDS = 60.0
 
 def cookie_at(url: str) -> str:
     """What the cookie of a session is called there."""
-    return f"assent-session-{urlsplit(url).port}"
+    return f"assentry-session-{urlsplit(url).port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ def started(name: str, place: Place, *, port: int = 0, plant: str = "") -> tuple
     log.unlink(missing_ok=True)
     command = ["serve", "--no-browser", "--port", str(port), "--no-work"]
     begin = f"from tests.evidence import served_bugs; served_bugs.{plant}(); " if plant else ""
-    code = f"{begin}import sys; sys.argv[0] = 'assent'; from assent.cli import main; main()"
+    code = f"{begin}import sys; sys.argv[0] = 'assentry'; from assentry.cli import main; main()"
 
     def work(_: Say) -> None:
         place.enter()
-        os.environ |= {"ASSENT_DATABASE": place.database, "NO_COLOR": "1", "COLUMNS": "1000"}
+        os.environ |= {"ASSENTRY_DATABASE": place.database, "NO_COLOR": "1", "COLUMNS": "1000"}
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
         os.execv(sys.executable, [sys.executable, "-c", code, *command])

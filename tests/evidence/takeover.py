@@ -16,13 +16,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import assent
-from assent.assemble import desk
-from assent.core.request import Request, State
-from assent.core.run import RunState
-from assent.errors import AssentError, StoreBusy
-from assent.ports import Filter
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.core.request import Request, State
+from assentry.core.run import RunState
+from assentry.errors import AssentryError, StoreBusy
+from assentry.ports import Filter
+from assentry.settings import load
 from tests.evidence.history import complaints
 from tests.evidence.processes import Say
 from tests.evidence.world import AGENT, Ledger, Place
@@ -78,7 +78,7 @@ class Worker:
         self.place, self.trial, self.say, self.point, self.go = place, trial, say, point, go
         self.name = name if trial.differs else ""
         place.enter()
-        self.gate = assent.open(place.database, agent=AGENT, lease=LEASES[name])
+        self.gate = assentry.open(place.database, agent=AGENT, lease=LEASES[name])
         self.ledger = Ledger(place.ledger)
         self.came = asyncio.Event()
         self._was_there = False
@@ -140,7 +140,7 @@ class Worker:
     async def approve(self) -> None:
         here = await desk(load({"database": self.place.database}))
         while True:
-            with suppress(AssentError):
+            with suppress(AssentryError):
                 for request in (await here.inbox.page()).requests:
                     await here.inbox.approve(here.person(), request.id)
             await asyncio.sleep(0.005)
@@ -151,7 +151,7 @@ def stopped_one(place: Place, trial: Plan, go: Path, say: Say) -> None:
     it = Worker(place, trial, say, STOPPED, trial.point, go)
 
     async def main() -> None:
-        with suppress(assent.Parked):
+        with suppress(assentry.Parked):
             async with it.gate.run("Three steps", host="loop", key=trial.run) as run:
                 run.outcome = await it.work(trial.run)
         approving = asyncio.create_task(it.approve())

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from assent.core import audit
-from assent.core.signing import PublicKeys
+from assentry.core import audit
+from assentry.core.signing import PublicKeys
 from tests import tamper
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen

@@ -4,12 +4,12 @@ import asyncio
 import random
 from typing import Any
 
-import assent
-from assent.assemble import desk
-from assent.core.canonical import restore
-from assent.core.request import Request, State
-from assent.errors import ActionFailed, AlreadyDecided, Conflict, Denied, NotFound, OutcomeUnknown, Parked, StoreError
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.core.canonical import restore
+from assentry.core.request import Request, State
+from assentry.errors import ActionFailed, AlreadyDecided, Conflict, Denied, NotFound, OutcomeUnknown, Parked, StoreError
+from assentry.settings import load
 from tests.evidence.processes import Say
 from tests.evidence.world import DANGEROUS, Ledger, Place, Step, guarded
 
@@ -17,7 +17,7 @@ LANES = 3
 """How many calls an agent has under way at once."""
 
 
-async def perform(gate: assent.Gate, tools: dict[str, Any], ledger: Ledger, run: str, step: Step, say: Say) -> None:
+async def perform(gate: assentry.Gate, tools: dict[str, Any], ledger: Ledger, run: str, step: Step, say: Say) -> None:
     """The step, called as an agent would; everything that the API acknowledges is said."""
     args = (step.key, step.word, step.before, step.after)
     try:
@@ -48,7 +48,7 @@ async def perform(gate: assent.Gate, tools: dict[str, Any], ledger: Ledger, run:
         say("trouble", step=step.key, kind=type(problem).__name__, text=str(problem))
 
 
-async def _proposed(gate: assent.Gate, ledger: Ledger, run: str, step: Step, say: Say) -> None:
+async def _proposed(gate: assentry.Gate, ledger: Ledger, run: str, step: Step, say: Say) -> None:
     given = {"step": step.key, "word": step.word, "before": step.before, "after": step.after}
     proposal = await gate.propose("proposed", given, declared=DANGEROUS, run=run, key=step.key)
     assert proposal.request is not None

@@ -14,11 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import assent
-from assent.core.action import Declaration, Risk
-from assent.engine.gate import Gate
-from assent.keys import KeyRing
-from assent.stores.sqlite import SqliteStore
+import assentry
+from assentry.core.action import Declaration, Risk
+from assentry.engine.gate import Gate
+from assentry.keys import KeyRing
+from assentry.stores.sqlite import SqliteStore
 
 LEASE = timedelta(seconds=0.3)
 DATABASES = ("sqlite", "postgres")
@@ -39,14 +39,14 @@ class Place:
 
     def enter(self) -> None:
         """This process has its keys and settings here."""
-        for name in [name for name in os.environ if name.startswith("ASSENT_")]:
-            if not name.startswith("ASSENT_TEST_"):
+        for name in [name for name in os.environ if name.startswith("ASSENTRY_")]:
+            if not name.startswith("ASSENTRY_TEST_"):
                 del os.environ[name]
-        os.environ["ASSENT_HOME"] = str(Path(self.directory) / "home")
+        os.environ["ASSENTRY_HOME"] = str(Path(self.directory) / "home")
         os.chdir(self.directory)
 
-    def gate(self) -> assent.Gate:
-        return assent.open(self.database, agent=AGENT, lease=LEASE)
+    def gate(self) -> assentry.Gate:
+        return assentry.open(self.database, agent=AGENT, lease=LEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Ledger:
 
     def append(self, step: str, word: str) -> str:
         """The effect: a line that says which approval it acts on."""
-        return self.write(assent.idempotency_key(), step, word)
+        return self.write(assentry.idempotency_key(), step, word)
 
     def write(self, key: str, step: str, word: str) -> str:
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -115,7 +115,7 @@ WAITS = frozenset({"held", "proposed", "posted"})
 DANGEROUS = Declaration(risk=Risk.DANGEROUS)
 
 
-def guarded(gate: assent.Gate, ledger: Ledger, trace: Any = lambda _: None) -> dict[str, Any]:
+def guarded(gate: assentry.Gate, ledger: Ledger, trace: Any = lambda _: None) -> dict[str, Any]:
     """The actions, guarded by `gate`. `trace` is told where in an action we are."""
 
     async def effect(step: str, word: str, before: int, after: int) -> str:
@@ -150,6 +150,6 @@ def guarded(gate: assent.Gate, ledger: Ledger, trace: Any = lambda _: None) -> d
 def warm() -> None:
     """What the first guard and the first judgement cost is paid here, before children are forked. Opens nothing."""
     nowhere = Path("nowhere")
-    gate = Gate(SqliteStore(nowhere / "assent.db"), KeyRing(nowhere))
+    gate = Gate(SqliteStore(nowhere / "assentry.db"), KeyRing(nowhere))
     for tool in guarded(gate, Ledger(nowhere / "ledger")).values():
         tool._prepared(("step", "word", 0, 0), {})

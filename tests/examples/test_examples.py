@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from assent.core.briefing import Briefing
-from assent.core.request import State
-from assent.core.run import RunState
+from assentry.core.briefing import Briefing
+from assentry.core.request import State
+from assentry.core.run import RunState
 from examples.playground import Says
 from tests.examples.theatre import EXAMPLES, PAGES, Theatre, blocks, postbox, theatre
 
@@ -128,8 +128,8 @@ each = pytest.mark.parametrize("example", PLAYED, ids=[example.name for example 
 
 @pytest.fixture(autouse=True)
 def nobodys_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder's `assent.toml` alone says where things are."""
-    monkeypatch.delenv("ASSENT_HOME", raising=False)
+    """The folder's `assentry.toml` alone says where things are."""
+    monkeypatch.delenv("ASSENTRY_HOME", raising=False)
 
 
 def test_every_example_is_played() -> None:

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assent.assemble import Desk, desk
-from assent.core.briefing import Briefing
-from assent.core.request import Request, State
-from assent.core.run import Run
-from assent.ports import Filter, RunFilter
-from assent.settings import load
+from assentry.assemble import Desk, desk
+from assentry.core.briefing import Briefing
+from assentry.core.request import Request, State
+from assentry.core.run import Run
+from assentry.ports import Filter, RunFilter
+from assentry.settings import load
 from examples.playground import Says, said
 from tests import forked
 
@@ -50,8 +50,8 @@ class Theatre:
         return (self.folder / "ledger.txt").read_text().splitlines()
 
     def environment(self) -> dict[str, str]:
-        """Nothing but the folder's `assent.toml` says where the database is."""
-        bare = {name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")}
+        """Nothing but the folder's `assentry.toml` says where the database is."""
+        bare = {name: value for name, value in os.environ.items() if not name.startswith("ASSENTRY_")}
         path = os.pathsep.join(filter(None, (str(self.program.parent), os.environ.get("PYTHONPATH"))))
         return {**bare, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", **self._variables}
 
@@ -69,7 +69,7 @@ class Theatre:
 
     def worker(self, name: str) -> subprocess.Popen[bytes]:
         """A process that knows the example only by its name and the folder."""
-        return self._started(name, "-m", "assent", "worker", f"{self.program.stem}:gate", cwd=self.folder)
+        return self._started(name, "-m", "assentry", "worker", f"{self.program.stem}:gate", cwd=self.folder)
 
     def _started(self, name: str, *command: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
         with self.log(name).open("wb") as log:
@@ -138,7 +138,7 @@ class Theatre:
         if not by_command or says.by:
             return await said(self.place, request, says)
         command = await self._command(request, says)
-        done = await asyncio.to_thread(forked.assent, *command, cwd=self.folder, env=self.environment())
+        done = await asyncio.to_thread(forked.assentry, *command, cwd=self.folder, env=self.environment())
         assert done.code == 0, done.out + done.problem
         return None
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from assent.assemble import desk
-from assent.core.authority import Principal
-from assent.core.request import Request
-from assent.engine.identity import Identities
-from assent.server.serving import Address, Standing, standing
-from assent.settings import load
+from assentry.assemble import desk
+from assentry.core.authority import Principal
+from assentry.core.request import Request
+from assentry.engine.identity import Identities
+from assentry.server.serving import Address, Standing, standing
+from assentry.settings import load
 from tests.at_desk import AtDesk
 
 

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-import assent
-from assent.assemble import desk
-from assent.core.authority import Principal
-from assent.core.request import State
-from assent.engine.identity import Identities
-from assent.ports import Filter
-from assent.settings import load
+import assentry
+from assentry.assemble import desk
+from assentry.core.authority import Principal
+from assentry.core.request import State
+from assentry.engine.identity import Identities
+from assentry.ports import Filter
+from assentry.settings import load
 from tests.remote.place import Place
 
 
@@ -78,7 +78,7 @@ def _host(writer: asyncio.StreamWriter) -> bytes:
 async def test_answers_that_are_lost_are_asked_for_again_and_nothing_happens_twice(place: Place):
     cutter, ran = Cutter(place.url), []
     async with cutter.standing() as url:
-        gate = await asyncio.to_thread(assent.connect, url, await place.token("cleanup"))
+        gate = await asyncio.to_thread(assentry.connect, url, await place.token("cleanup"))
 
         @gate.guard
         async def delete_files(paths: list[str]) -> int:
@@ -105,7 +105,7 @@ async def test_a_watched_call_whose_answer_is_lost_is_begun_once(place: Place):
     await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
     cutter, ran = Cutter(place.url), []
     async with cutter.standing() as url:
-        gate = await asyncio.to_thread(assent.connect, url, await place.token("cleanup"))
+        gate = await asyncio.to_thread(assentry.connect, url, await place.token("cleanup"))
 
         @gate.guard
         async def write_note(text: str) -> str:
@@ -122,7 +122,7 @@ async def test_a_watched_call_whose_answer_is_lost_is_begun_once(place: Place):
 
 async def test_a_server_that_is_not_there_is_told_after_a_while(place: Place):
     token = await place.token("cleanup")
-    gate = await asyncio.to_thread(lambda: assent.connect(place.url, token, retry_for=1))
+    gate = await asyncio.to_thread(lambda: assentry.connect(place.url, token, retry_for=1))
 
     @gate.guard
     async def list_files(path: str) -> str:
@@ -133,13 +133,13 @@ async def test_a_server_that_is_not_there_is_told_after_a_while(place: Place):
         with suppress(httpx.TransportError):
             while await client.get(f"{place.url}/healthz"):
                 await asyncio.sleep(0.01)
-    with pytest.raises(assent.Unreachable):
+    with pytest.raises(assentry.Unreachable):
         await asyncio.wait_for(list_files("/"), 30)
     await gate.close()
 
 
 class Process:
-    """`assent serve` as a process of its own, on a port that stays the same."""
+    """`assentry serve` as a process of its own, on a port that stays the same."""
 
     def __init__(self, database: str, where: Path) -> None:
         with socket.socket() as free:
@@ -147,7 +147,7 @@ class Process:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._command = [
-            sys.executable, "-m", "assent", "--database", database, "serve", "--port", str(self.port), "--no-browser",
+            sys.executable, "-m", "assentry", "--database", database, "serve", "--port", str(self.port), "--no-browser",
         ]  # fmt: skip
         self._where = where
         self.process: subprocess.Popen[bytes] | None = None
@@ -180,7 +180,7 @@ async def test_a_waiting_call_outlives_a_server_that_is_killed(database: str, tm
     table = await desk(load({"database": database}))
     try:
         _, token = await Identities(table.store, "default").give_token(Principal("root"), "cleanup")
-        gate = await asyncio.to_thread(assent.connect, server.url, token)
+        gate = await asyncio.to_thread(assentry.connect, server.url, token)
 
         @gate.guard
         async def delete_files(paths: list[str]) -> int:
@@ -206,9 +206,9 @@ async def test_a_waiting_call_outlives_a_server_that_is_killed(database: str, tm
 
 
 AGENT = """
-import sys, time, assent
+import sys, time, assentry
 from datetime import timedelta
-gate = assent.connect(sys.argv[1], sys.argv[2], lease=timedelta(seconds=1))
+gate = assentry.connect(sys.argv[1], sys.argv[2], lease=timedelta(seconds=1))
 
 @gate.guard
 def delete_files(paths: list[str]) -> int:

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from assent.errors import AssentError
+from assentry.errors import AssentryError
 from tests.remote.place import Place
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "http.md").read_text()
@@ -22,7 +22,7 @@ async def approves(place: Place) -> None:
     """Whatever comes is approved."""
     while True:
         for request in (await place.inbox.page()).requests:
-            with suppress(AssentError):
+            with suppress(AssentryError):
                 await place.approve(request)
         await asyncio.sleep(0.02)
 
@@ -35,7 +35,7 @@ def run(*command: str, **environment: str) -> "subprocess.CompletedProcess[str]"
 
 async def test_the_recipe_for_other_languages_works(place: Place, tmp_path: Path):
     given, *recipe = blocks("sh")
-    assert given.startswith("assent token give")
+    assert given.startswith("assentry token give")
     place.start(approves(place))
     script = "set -euo pipefail\n" + "".join(recipe)
     done = await asyncio.to_thread(run, "bash", "-c", script, URL=place.url, TOKEN=await place.token("cleanup"))
@@ -53,13 +53,13 @@ async def test_every_python_block_runs(place: Place):
     assert len(made) == 2
     for block in made:
         code = block.replace("http://127.0.0.1:8750", place.url)
-        done = await asyncio.to_thread(run, sys.executable, "-c", code, ASSENT_TOKEN=token)
+        done = await asyncio.to_thread(run, sys.executable, "-c", code, ASSENTRY_TOKEN=token)
         assert done.returncode == 0, done.stderr
 
 
 def test_every_call_of_the_api_is_on_the_page():
-    from assent.server.api.agent_runs import router as runs
-    from assent.server.api.proposals import router as proposals
+    from assentry.server.api.agent_runs import router as runs
+    from assentry.server.api.proposals import router as proposals
 
     for route in (*proposals.routes, *runs.routes):
         path = route.path.removeprefix("/api/v1/agent")  # type: ignore[attr-defined]

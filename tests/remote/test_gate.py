@@ -9,25 +9,25 @@ from typing import Annotated, Any
 
 import pytest
 
-import assent
-from assent.core.authority import Principal
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.core.switch import Setting
-from assent.engine.oversight import Oversight
-from assent.errors import GuardError, SettingsError
-from assent.ports import Filter, RunFilter
+import assentry
+from assentry.core.authority import Principal
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.core.switch import Setting
+from assentry.engine.oversight import Oversight
+from assentry.errors import GuardError, SettingsError
+from assentry.ports import Filter, RunFilter
 from tests.remote.place import Place
 
 
 @pytest.fixture
 async def gate(place: Place):
-    made = await asyncio.to_thread(assent.connect, place.url, await place.token("cleanup"))
+    made = await asyncio.to_thread(assentry.connect, place.url, await place.token("cleanup"))
     yield made
     await made.close()
 
 
-async def test_what_is_allowed_runs(place: Place, gate: assent.Gate):
+async def test_what_is_allowed_runs(place: Place, gate: assentry.Gate):
     seen = []
 
     @gate.guard
@@ -39,7 +39,7 @@ async def test_what_is_allowed_runs(place: Place, gate: assent.Gate):
     assert seen == ["/tmp"]
 
 
-async def test_what_is_watched_runs_and_is_on_record_with_its_result(place: Place, gate: assent.Gate):
+async def test_what_is_watched_runs_and_is_on_record_with_its_result(place: Place, gate: assentry.Gate):
     await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
 
     @gate.guard
@@ -51,12 +51,12 @@ async def test_what_is_watched_runs_and_is_on_record_with_its_result(place: Plac
     assert request.result_text == '{"length":4}'
 
 
-async def test_a_held_call_runs_once_it_is_approved(place: Place, gate: assent.Gate):
+async def test_a_held_call_runs_once_it_is_approved(place: Place, gate: assentry.Gate):
     keys = []
 
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
-        keys.append(assent.idempotency_key())
+        keys.append(assentry.idempotency_key())
         return len(paths)
 
     call = place.start(delete_files.with_(why="they are old").acall(["/a", "/b"]))
@@ -67,7 +67,7 @@ async def test_a_held_call_runs_once_it_is_approved(place: Place, gate: assent.G
     assert keys == [(await place.in_state(request.id, State.DONE)).idempotency_key]
 
 
-async def test_a_denied_call_raises_as_with_a_local_gate(place: Place, gate: assent.Gate):
+async def test_a_denied_call_raises_as_with_a_local_gate(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
         pytest.fail("ran although denied")
@@ -75,13 +75,13 @@ async def test_a_denied_call_raises_as_with_a_local_gate(place: Place, gate: ass
     call = place.start(delete_files(["/a"]))
     [request] = await place.waiting()
     await place.deny(request, "they are in use")
-    with pytest.raises(assent.Denied, match="they are in use") as denied:
+    with pytest.raises(assentry.Denied, match="they are in use") as denied:
         await asyncio.wait_for(call, 10)
     assert denied.value.request_id == request.id
     assert "plan on without it" in denied.value.next_step
 
 
-async def test_exactly_the_changed_bytes_run(place: Place, gate: assent.Gate):
+async def test_exactly_the_changed_bytes_run(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str], deep: bool = False) -> list[str]:
         return paths
@@ -92,7 +92,7 @@ async def test_exactly_the_changed_bytes_run(place: Place, gate: assent.Gate):
     assert await asyncio.wait_for(call, 10) == ["/a"]
 
 
-async def test_a_plain_function_waits_in_its_thread(place: Place, gate: assent.Gate):
+async def test_a_plain_function_waits_in_its_thread(place: Place, gate: assentry.Gate):
     ran = []
 
     @gate.guard
@@ -106,7 +106,7 @@ async def test_a_plain_function_waits_in_its_thread(place: Place, gate: assent.G
     assert await asyncio.wait_for(call, 10) == 1
 
 
-async def test_an_error_of_the_function_is_on_record_and_raised(place: Place, gate: assent.Gate):
+async def test_an_error_of_the_function_is_on_record_and_raised(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
         raise OSError("disk is gone")
@@ -119,11 +119,11 @@ async def test_an_error_of_the_function_is_on_record_and_raised(place: Place, ga
     assert (await place.in_state(request.id, State.FAILED)).error == "OSError: disk is gone"
 
 
-async def test_secrets_reach_the_function_and_no_record(place: Place, gate: assent.Gate):
+async def test_secrets_reach_the_function_and_no_record(place: Place, gate: assentry.Gate):
     secret, seen = "hunter2-hunter2-hunter2", []
 
     @gate.guard
-    async def send_report(to: str, password: Annotated[str, assent.Secret]) -> str:
+    async def send_report(to: str, password: Annotated[str, assentry.Secret]) -> str:
         seen.append(password)
         return f"sent with {password}"
 
@@ -136,20 +136,20 @@ async def test_secrets_reach_the_function_and_no_record(place: Place, gate: asse
     assert secret not in (await place.in_state(request.id, State.DONE)).result_text
 
 
-async def test_a_call_parks_and_is_resumed(place: Place, gate: assent.Gate):
+async def test_a_call_parks_and_is_resumed(place: Place, gate: assentry.Gate):
     @gate.guard(patience=0)
     async def delete_files(paths: list[str]) -> int:
         return len(paths)
 
-    with pytest.raises(assent.Parked) as parked:
+    with pytest.raises(assentry.Parked) as parked:
         await delete_files(["/a"])
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await gate.resume(parked.value.request_id)
     await place.approve(parked.value.request_id)
     assert await gate.resume(parked.value.request_id) == 1
 
 
-async def test_a_call_with_a_key_finds_its_result_again(place: Place, gate: assent.Gate):
+async def test_a_call_with_a_key_finds_its_result_again(place: Place, gate: assentry.Gate):
     ran = []
 
     @gate.guard
@@ -166,7 +166,7 @@ async def test_a_call_with_a_key_finds_its_result_again(place: Place, gate: asse
     assert ran == [["/a"]]
 
 
-async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(place: Place, gate: assent.Gate):
+async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
         return len(paths)
@@ -179,7 +179,7 @@ async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(place: Place, gate
     await place.in_state(request.id, State.CANCELLED)
 
 
-async def test_a_proposal_that_is_no_function_is_carried_out(place: Place, gate: assent.Gate):
+async def test_a_proposal_that_is_no_function_is_carried_out(place: Place, gate: assentry.Gate):
     proposal = await gate.propose("delete_files", {"paths": ["/a"]}, why="old")
     assert proposal.request is not None
     await place.approve(proposal.request.id)
@@ -188,7 +188,7 @@ async def test_a_proposal_that_is_no_function_is_carried_out(place: Place, gate:
     assert (await place.in_state(proposal.request.id, State.DONE)).result_text == '["/a"]'
 
 
-async def test_a_question_gets_its_answer(place: Place, gate: assent.Gate):
+async def test_a_question_gets_its_answer(place: Place, gate: assentry.Gate):
     call = place.start(gate.ask("Which colour?", choices=["red", "blue"]))
     [request] = await place.waiting()
     await place.inbox.answer(place.me, request.id, "blue")
@@ -199,7 +199,7 @@ async def test_code_without_asyncio_has_the_same_gate(place: Place):
     token = await place.token("cleanup")
 
     def work() -> Any:
-        blocking = assent.BlockingGate(assent.connect(place.url, token))
+        blocking = assentry.BlockingGate(assentry.connect(place.url, token))
         try:
             with blocking.run("Tidy up") as run:
                 run.observed("disk", "full")
@@ -213,7 +213,7 @@ async def test_code_without_asyncio_has_the_same_gate(place: Place):
     assert await asyncio.wait_for(call, 20) == "blue"
 
 
-async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: assent.Gate):
+async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
         return len(paths)
@@ -239,7 +239,7 @@ async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: as
     assert [(step.says, step.done) for step in run.plan] == [("look", True), ("delete", False)]
 
 
-async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate: assent.Gate):
+async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate: assentry.Gate):
     ran: list[str] = []
 
     @gate.guard(reversible=True, reach="local")
@@ -258,7 +258,7 @@ async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate:
             run.outcome = await delete_files(["/a"])
 
     await place.policy("agents: {cleanup: {}}\nrules: [{name: notes, actions: ['note_*'], gate: watch}]\n")
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await work()
     [run] = await place.desk.store.runs("default", RunFilter())
     assert run.state is RunState.PARKED
@@ -270,7 +270,7 @@ async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate:
     assert ran == ["first", "delete"]
 
 
-async def test_a_draft_goes_back_and_forth(place: Place, gate: assent.Gate):
+async def test_a_draft_goes_back_and_forth(place: Place, gate: assentry.Gate):
     @gate.guard
     async def send_mail(to: str, body: str) -> str:
         return body
@@ -291,7 +291,7 @@ async def test_a_draft_goes_back_and_forth(place: Place, gate: assent.Gate):
     assert await asyncio.wait_for(call, 20) == "hi, warmer"
 
 
-async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assent.Gate):
+async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
         return len(paths)
@@ -309,13 +309,13 @@ async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assent.Ga
     [run] = await place.desk.store.runs("default", RunFilter())
     await Oversight(place.desk.store, "default").stop(place.me, run, "enough")
     go.set()
-    with pytest.raises(assent.RunStopped):
+    with pytest.raises(assentry.RunStopped):
         await asyncio.wait_for(call, 10)
     [run] = await place.desk.store.runs("default", RunFilter())
     assert run.state is RunState.STOPPED
 
 
-async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(place: Place, gate: assent.Gate):
+async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(place: Place, gate: assentry.Gate):
     async def work() -> None:
         async with gate.run("Tidy up") as run:
             await run.checkpoint("plan ready")
@@ -323,13 +323,13 @@ async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(place: Place, 
     call = place.start(work())
     [request] = await place.waiting()
     await place.inbox.deny(place.me, request.id, "no", stop=True)
-    with pytest.raises(assent.RunStopped):
+    with pytest.raises(assentry.RunStopped):
         await asyncio.wait_for(call, 10)
     [run] = await place.desk.store.runs("default", RunFilter())
     assert run.state is RunState.STOPPED
 
 
-async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assent.Gate):
+async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assentry.Gate):
     @gate.guard
     async def list_files(path: str) -> list[str]:
         return [path]
@@ -356,7 +356,7 @@ async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assent.Gate):
     assert await asyncio.wait_for(call, 10) == ["/a"]
 
 
-async def test_the_stop_switch_turns_the_agent_away_and_a_pause_lets_it_wait(place: Place, gate: assent.Gate):
+async def test_the_stop_switch_turns_the_agent_away_and_a_pause_lets_it_wait(place: Place, gate: assentry.Gate):
     @gate.guard
     async def delete_files(paths: list[str]) -> int:
         return len(paths)
@@ -378,13 +378,13 @@ async def test_the_stop_switch_turns_the_agent_away_and_a_pause_lets_it_wait(pla
     async with asyncio.timeout(10):
         while far._judgement.held_up("cleanup") is None:
             await asyncio.sleep(0.01)
-    with pytest.raises(assent.RunStopped, match="enough"):
+    with pytest.raises(assentry.RunStopped, match="enough"):
         await asyncio.wait_for(delete_files(["/b"]), 10)
 
 
 async def test_a_long_call_keeps_its_lease(place: Place):
     token = await place.token("cleanup")
-    gate = await asyncio.to_thread(lambda: assent.connect(place.url, token, lease=timedelta(seconds=1)))
+    gate = await asyncio.to_thread(lambda: assentry.connect(place.url, token, lease=timedelta(seconds=1)))
     begun = time.monotonic()
 
     @gate.guard
@@ -403,21 +403,21 @@ async def test_a_long_call_keeps_its_lease(place: Place):
 
 
 @pytest.mark.parametrize("word", ["undo", "verify", "facts"])
-async def test_what_a_gate_behind_a_server_cannot_do_is_said_at_once(place: Place, gate: assent.Gate, word: str):
-    with pytest.raises(assent.AssentError, match=word):
+async def test_what_a_gate_behind_a_server_cannot_do_is_said_at_once(place: Place, gate: assentry.Gate, word: str):
+    with pytest.raises(assentry.AssentryError, match=word):
         gate.guard(lambda path: path, name="x", **{word: lambda done: None})
 
 
 async def test_a_wrong_token_is_said_at_once(place: Place):
-    with pytest.raises(assent.AssentError, match="nobody is known"):
-        await asyncio.to_thread(assent.connect, place.url, "aat_wrong.default")
-    gate = await asyncio.to_thread(assent.connect, place.url, await place.token("cleanup"))
-    with pytest.raises(assent.AssentError, match="the token is for"), gate.context(agent="other"):
+    with pytest.raises(assentry.AssentryError, match="nobody is known"):
+        await asyncio.to_thread(assentry.connect, place.url, "aat_wrong.default")
+    gate = await asyncio.to_thread(assentry.connect, place.url, await place.token("cleanup"))
+    with pytest.raises(assentry.AssentryError, match="the token is for"), gate.context(agent="other"):
         pytest.fail("went on under another name")
     await gate.close()
 
 
-async def test_a_run_inside_another_that_had_finished_is_not_taken_twice(place: Place, gate: assent.Gate):
+async def test_a_run_inside_another_that_had_finished_is_not_taken_twice(place: Place, gate: assentry.Gate):
     await place.policy("agents: {cleanup: {}}\nrules: [{name: notes, actions: ['note_*'], gate: watch}]\n")
     ran: list[str] = []
 
@@ -436,7 +436,7 @@ async def test_a_run_inside_another_that_had_finished_is_not_taken_twice(place: 
                 inner.outcome = await note_step("inside")
             await delete_files(["/a"])
 
-    with pytest.raises(assent.Parked):
+    with pytest.raises(assentry.Parked):
         await work()
     [request] = await place.waiting()
     await place.approve(request)
@@ -448,25 +448,25 @@ async def test_a_run_inside_another_that_had_finished_is_not_taken_twice(place: 
 @pytest.mark.parametrize("token", ["", "  \n", "aat_ä.default", "aat_a\nb.default", "aat_a b.default", "aat_\x00"])
 def test_a_token_that_cannot_be_sent_is_an_error_at_once(token: str):
     with pytest.raises(SettingsError, match="token") as error:
-        assent.connect("http://127.0.0.1:9", token, retry_for=2)
+        assentry.connect("http://127.0.0.1:9", token, retry_for=2)
     assert "aat_" not in str(error.value)
 
 
 async def test_a_line_break_around_a_token_does_not_matter(place: Place):
     token = await place.token("cleanup")
-    gate = await asyncio.to_thread(assent.connect, place.url, f" {token}\n", retry_for=2)
+    gate = await asyncio.to_thread(assentry.connect, place.url, f" {token}\n", retry_for=2)
     assert gate._context.agent == "cleanup"
     await gate.close()
 
 
 async def test_what_cannot_be_sent_is_not_tried_again(place: Place):
-    gate = await asyncio.to_thread(assent.connect, place.url, await place.token("cleanup"), retry_for=2)
+    gate = await asyncio.to_thread(assentry.connect, place.url, await place.token("cleanup"), retry_for=2)
     with pytest.raises(SettingsError, match="cannot be sent"):
         await gate._line.post("/asks", {}, once="two\nlines")
     await gate.close()
 
 
-async def test_whoever_insists_is_held_whatever_the_policy_of_the_server_says(place: Place, gate: assent.Gate):
+async def test_whoever_insists_is_held_whatever_the_policy_of_the_server_says(place: Place, gate: assentry.Gate):
     await place.policy("rules: [{name: fine, actions: ['delete_*'], gate: run}]\n")
     fine = (await gate.propose("delete_files", {"paths": ["/a"]})).request
     assert fine is None or fine.state is State.APPROVED
@@ -475,7 +475,7 @@ async def test_whoever_insists_is_held_whatever_the_policy_of_the_server_says(pl
     assert request.ask.claims["why"] == "it is described otherwise than before"
 
 
-async def test_a_run_that_does_not_fit_is_put_down_as_it_was(place: Place, gate: assent.Gate):
+async def test_a_run_that_does_not_fit_is_put_down_as_it_was(place: Place, gate: assentry.Gate):
     with suppress(asyncio.CancelledError):
         async with gate.run("Tidy up", key="k") as run:
             run.snapshot({"version": "1"})

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-import assent
-from assent.core.authority import Principal
-from assent.core.briefing import brief
-from assent.engine.identity import Identities
-from assent.engine.policies import apply_policy
+import assentry
+from assentry.core.authority import Principal
+from assentry.core.briefing import brief
+from assentry.engine.identity import Identities
+from assentry.engine.policies import apply_policy
 from tests import forked
 
-ASSENT = [sys.executable, "-m", "assent"]
+ASSENTRY = [sys.executable, "-m", "assentry"]
 SECONDS = 60
 
 
@@ -32,14 +32,14 @@ class Terminal:
         (folder / "elsewhere").mkdir(exist_ok=True)
         self._folder = folder / "elsewhere"
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")},
-            "ASSENT_HOME": str(folder / "elsewhere" / "home"),
-            "ASSENT_SERVER": url,
+            **{name: value for name, value in os.environ.items() if not name.startswith("ASSENTRY_")},
+            "ASSENTRY_HOME": str(folder / "elsewhere" / "home"),
+            "ASSENTRY_SERVER": url,
         }
 
     async def run(self, *words: str, code: int = 0, said: str = "") -> str:
         """What the command printed."""
-        done = await asyncio.to_thread(forked.assent, *words, cwd=self._folder, env=self._environment, said=said)
+        done = await asyncio.to_thread(forked.assentry, *words, cwd=self._folder, env=self._environment, said=said)
         assert done.code == code, done.out + done.problem
         return done.out + done.problem if code else done.out
 
@@ -50,7 +50,7 @@ class Terminal:
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The address of a server, and a one-time link into it."""
-    command = [*ASSENT, "--database", database, "serve", "--no-browser", "--port", "0"]
+    command = [*ASSENTRY, "--database", database, "serve", "--no-browser", "--port", "0"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = ""
@@ -65,14 +65,14 @@ def server(database: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-async def gate(database: str, server: tuple[str, str]) -> AsyncIterator[assent.Gate]:
-    gate = assent.open(database, agent="cleanup")
+async def gate(database: str, server: tuple[str, str]) -> AsyncIterator[assentry.Gate]:
+    gate = assentry.open(database, agent="cleanup")
     yield gate
     await gate.close()
 
 
 async def test_every_command_reads_and_decides_through_the_server(
-    gate: assent.Gate, server: tuple[str, str], tmp_path: Path
+    gate: assentry.Gate, server: tuple[str, str], tmp_path: Path
 ) -> None:
     url, link = server
     terminal = Terminal(tmp_path, url)
@@ -94,15 +94,15 @@ async def test_every_command_reads_and_decides_through_the_server(
     await terminal.run("modify", cards["a"]["code"], "--set", 'files=["a"]')
     assert await first == 1
     await terminal.run("deny", cards["c"]["code"], "--reason", "not that one")
-    with pytest.raises(assent.Denied, match="not that one"):
+    with pytest.raises(assentry.Denied, match="not that one"):
         await second
     assert "already" in (await terminal.run("approve", cards["c"]["code"], code=3)).lower()
     assert "denied by" in await terminal.run("log", "--request", cards["c"]["code"])
     given = await terminal.read("grants", "give", "delete_*", "--for", "1h", "--limit", "3")
     assert await delete_files(["d"]) == 1
     await terminal.run("grants", "revoke", given["grant"]["id"])
-    (tmp_path / "elsewhere" / "assent.yaml").write_text("rules: [{name: none, actions: ['shred_*'], gate: forbid}]\n")
-    await terminal.run("policy", "apply", "assent.yaml")
+    (tmp_path / "elsewhere" / "assentry.yaml").write_text("rules: [{name: none, actions: ['shred_*'], gate: forbid}]\n")
+    await terminal.run("policy", "apply", "assentry.yaml")
     assert (await terminal.read("policy", "show"))["version"] == 1
     await terminal.run("pause", "--agent", "cleanup", "--reason", "lunch")
     assert (await gate.store.switches("default"))[0].is_held
@@ -127,7 +127,7 @@ async def test_no_way_in_is_made_that_the_server_does_not_know(
 
 
 async def test_two_people_elsewhere_change_the_policy_together(
-    gate: assent.Gate, server: tuple[str, str], database: str, tmp_path: Path
+    gate: assentry.Gate, server: tuple[str, str], database: str, tmp_path: Path
 ) -> None:
     url, _ = server
     text = "second_person: true\npeople: {ada: {roles: [operator]}, bob: {roles: [operator]}}\n"
@@ -160,7 +160,7 @@ async def test_two_people_elsewhere_change_the_policy_together(
 async def test_somebody_logs_in_with_a_password(server: tuple[str, str], database: str, tmp_path: Path) -> None:
     url, _ = server
     made = await asyncio.create_subprocess_exec(
-        *ASSENT, "--database", database, "password", cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        *ASSENTRY, "--database", database, "password", cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     await made.communicate(b"correct horse battery\n")
     assert made.returncode == 0
@@ -172,18 +172,18 @@ async def test_somebody_logs_in_with_a_password(server: tuple[str, str], databas
 
 
 async def test_what_is_critical_wants_a_proof_at_a_terminal_too(
-    gate: assent.Gate, server: tuple[str, str], database: str, tmp_path: Path
+    gate: assentry.Gate, server: tuple[str, str], database: str, tmp_path: Path
 ) -> None:
     url, link = server
     name = getpass.getuser()
     terminal = Terminal(tmp_path, url)
     await terminal.run("login", url, link)
     made = await asyncio.create_subprocess_exec(
-        *ASSENT, "--database", database, "password", cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        *ASSENTRY, "--database", database, "password", cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     await made.communicate(b"correct horse battery\n")
     fresh = await asyncio.create_subprocess_exec(
-        *ASSENT, "--database", database, "link", "--url", url, cwd=tmp_path, stdout=subprocess.PIPE
+        *ASSENTRY, "--database", database, "link", "--url", url, cwd=tmp_path, stdout=subprocess.PIPE
     )
     made_link, _ = await fresh.communicate()
     await terminal.run("login", url, made_link.decode().strip())
@@ -191,7 +191,7 @@ async def test_what_is_critical_wants_a_proof_at_a_terminal_too(
     assert proposal.request is not None
     phrase = brief(proposal.request, await gate.store.now()).phrase
     words = ("approve", proposal.request.code, "--confirm", phrase)
-    assert f"assent login URL --name {name}" in " ".join((await terminal.run(*words, code=4)).split())
+    assert f"assentry login URL --name {name}" in " ".join((await terminal.run(*words, code=4)).split())
     await terminal.run("login", url, "--name", name, said="correct horse battery\n")
     await terminal.run(*words)
     found = await gate.store.request("default", proposal.request.id)

@@ -11,19 +11,19 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-import assent
-from assent.assemble import keys_for
-from assent.core.authority import Principal
-from assent.core.change import Change
-from assent.core.credential import Credential, CredentialKind
-from assent.engine.gate import Gate
-from assent.engine.identity import Identities
-from assent.engine.policies import apply_policy
-from assent.server.app import create_app
-from assent.server.premises import Premises, Room
-from assent.settings import load
+import assentry
+from assentry.assemble import keys_for
+from assentry.core.authority import Principal
+from assentry.core.change import Change
+from assentry.core.credential import Credential, CredentialKind
+from assentry.engine.gate import Gate
+from assentry.engine.identity import Identities
+from assentry.engine.policies import apply_policy
+from assentry.server.app import create_app
+from assentry.server.premises import Premises, Room
+from assentry.settings import load
 
-HOST = "assent.test"
+HOST = "assentry.test"
 URL = f"https://{HOST}"
 PASSWORD = "correct horse battery"
 PEOPLE = """
@@ -41,7 +41,7 @@ class Browser(httpx.AsyncClient):
         return await self.post(path, data={"csrf": await self.csrf(page), **fields}, headers={"origin": URL})
 
     async def csrf(self, page: str = "/prove") -> str:
-        found = re.search(r'name="assent-csrf" content="([0-9a-f]+)"', (await self.get(page)).text)
+        found = re.search(r'name="assentry-csrf" content="([0-9a-f]+)"', (await self.get(page)).text)
         return found.group(1) if found else ""
 
     async def who(self) -> str:
@@ -52,7 +52,7 @@ class Browser(httpx.AsyncClient):
 
     @property
     def cookie(self) -> str:
-        return str(self.cookies.get("__Host-assent") or "")
+        return str(self.cookies.get("__Host-assentry") or "")
 
     async def log_in(self, name: str, password: str = PASSWORD, **more: str) -> httpx.Response:
         return await self.post("/login", data={"name": name, "password": password, **more}, headers={"origin": URL})
@@ -111,7 +111,7 @@ class Building:
 @asynccontextmanager
 async def building(database: str, policy: str = PEOPLE, **settings: str) -> AsyncIterator[Building]:
     """The application answers inside, under an https address."""
-    gate = await asyncio.to_thread(assent.open, database, agent="cleanup")
+    gate = await asyncio.to_thread(assentry.open, database, agent="cleanup")
     chosen = load({"database": database, **settings})
     if policy:
         await apply_policy(gate.store, chosen.workspace, policy, Principal("ada"))

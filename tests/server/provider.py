@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-CLIENT, SECRET = "assent-at-test", "a secret of the provider"
+CLIENT, SECRET = "assentry-at-test", "a secret of the provider"
 
 
 @dataclass

@@ -12,20 +12,20 @@ from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 from starlette.routing import compile_path
 
-import assent
-from assent.assemble import keys_for
-from assent.assemble import open as open_gate
-from assent.core.action import Declaration, Risk
-from assent.core.authority import Principal
-from assent.core.change import Change
-from assent.core.credential import Credential, CredentialKind
-from assent.core.request import Request
-from assent.engine.identity import Identities
-from assent.engine.policies import apply_policy
-from assent.server.app import create_app
-from assent.server.premises import Premises
-from assent.server.visitors import csrf_for
-from assent.settings import load
+import assentry
+from assentry.assemble import keys_for
+from assentry.assemble import open as open_gate
+from assentry.core.action import Declaration, Risk
+from assentry.core.authority import Principal
+from assentry.core.change import Change
+from assentry.core.credential import Credential, CredentialKind
+from assentry.core.request import Request
+from assentry.engine.identity import Identities
+from assentry.engine.policies import apply_policy
+from assentry.server.app import create_app
+from assentry.server.premises import Premises
+from assentry.server.visitors import csrf_for
+from assentry.settings import load
 
 POLICY = """
 people:
@@ -72,7 +72,7 @@ def operation_of(document: dict[str, Any], method: str, path: str) -> dict[str, 
 class Reception:
     """What a test of the API works with."""
 
-    gate: assent.Gate
+    gate: assentry.Gate
     premises: Premises
     app: FastAPI
     client: httpx.AsyncClient
@@ -106,7 +106,7 @@ class Reception:
         secret = self.secrets[who]
         session = await self.identities.session(secret, (await self.premises.room("default")).desk.judgement.policy)
         assert session is not None
-        return {"cookie": f"assent-session={secret}", "x-assent-csrf": csrf_for(session)}
+        return {"cookie": f"assentry-session={secret}", "x-assentry-csrf": csrf_for(session)}
 
     async def now(self, request: Request) -> Request:
         """The request as it is by now."""
@@ -183,7 +183,7 @@ async def reception(database: str, policy: str = POLICY) -> AsyncIterator[Recept
         open_things.push_async_callback(premises.close)
         app = create_app(premises)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        client = httpx.AsyncClient(transport=transport, base_url="http://assent.test")
+        client = httpx.AsyncClient(transport=transport, base_url="http://assentry.test")
         await open_things.enter_async_context(client)
         made = Reception(gate, premises, app, client)
         if policy:

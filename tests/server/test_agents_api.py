@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from assent.core.authority import Principal
-from assent.core.credential import CredentialKind
-from assent.core.request import State
-from assent.core.switch import Setting
-from assent.engine.oversight import Oversight
-from assent.ports import Filter
-from assent.server.api.agent_runs import Stop, _headline
+from assentry.core.authority import Principal
+from assentry.core.credential import CredentialKind
+from assentry.core.request import State
+from assentry.core.switch import Setting
+from assentry.engine.oversight import Oversight
+from assentry.ports import Filter
+from assentry.server.api.agent_runs import Stop, _headline
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 
 DELETE = {"action": "delete_files", "args": {"paths": ["/a", "/b"]}}
@@ -368,9 +368,9 @@ async def _heard(place: Place, *, held: bool) -> None:
 
 
 async def test_a_waiting_call_is_let_go_when_the_server_ends(database: str):
-    from assent.assemble import desk
-    from assent.server.serving import Address, standing
-    from assent.settings import load
+    from assentry.assemble import desk
+    from assentry.server.serving import Address, standing
+    from assentry.settings import load
 
     settings = load({"database": database})
     async with standing(settings, Address(port=0)) as server:

@@ -4,9 +4,9 @@
 
 import asyncio
 
-from assent.core.request import State
-from assent.core.run import RunState
-from assent.engine.oversight import Oversight
+from assentry.core.request import State
+from assentry.core.run import RunState
+from assentry.engine.oversight import Oversight
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 from tests.server.test_agents_api import DELETE, ok, problem
 

@@ -2,7 +2,7 @@
 
 import re
 
-from assent.core.request import State
+from assentry.core.request import State
 from tests.server.reception import Reception
 
 

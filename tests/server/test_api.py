@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from assent.core.receipt import check_receipt
-from assent.engine.notary import verify_export
-from assent.errors import RunStopped
+from assentry.core.receipt import check_receipt
+from assentry.engine.notary import verify_export
+from assentry.errors import RunStopped
 from tests.server.reception import POLICY, RISKY, Reception
 
 

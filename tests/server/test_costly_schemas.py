@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from assent.engine.schemas import check_fits
-from assent.errors import InvalidDecision
-from assent.server.looks import values
-from assent.server.looks.values import any_folded, arguments, opened, value_look
+from assentry.engine.schemas import check_fits
+from assentry.errors import InvalidDecision
+from assentry.server.looks import values
+from assentry.server.looks.values import any_folded, arguments, opened, value_look
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 from tests.server.reception import Reception
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from assent.core.authority import Principal
-from assent.core.credential import CredentialKind
-from assent.engine.identity import Identities, workspace_of
-from assent.server.pages.frame import local_path
+from assentry.core.authority import Principal
+from assentry.core.credential import CredentialKind
+from assentry.engine.identity import Identities, workspace_of
+from assentry.server.pages.frame import local_path
 from tests.server.building import HOST, PASSWORD, PEOPLE, URL, Building
 
 
@@ -53,18 +53,18 @@ async def test_the_cookie_is_for_this_host_and_https_and_no_script_reads_it(hous
     browser = house.browser()
     answer = await browser.enter(await house.link("ada"))
     set_cookie = answer.headers["set-cookie"]
-    assert set_cookie.startswith("__Host-assent=aps_")
+    assert set_cookie.startswith("__Host-assentry=aps_")
     assert {"Path=/", "Secure", "HttpOnly", "SameSite=lax"} <= {part.strip() for part in set_cookie.split(";")}
     assert "Domain" not in set_cookie
     out = await browser.fill("/logout")
-    assert out.headers["set-cookie"].startswith('__Host-assent="";')
+    assert out.headers["set-cookie"].startswith('__Host-assentry="";')
     assert "Secure" in out.headers["set-cookie"]
 
 
 async def test_behind_a_proxy_that_says_nothing_cookies_are_still_for_https(house: Building) -> None:
     browser = house.browser(f"http://{HOST}")
     answer = await browser.post("/enter", data={"link": await house.link("ada")}, headers={"origin": URL})
-    assert answer.headers["set-cookie"].startswith("__Host-assent=")
+    assert answer.headers["set-cookie"].startswith("__Host-assentry=")
 
 
 async def test_a_password_lets_in_and_a_wrong_one_does_not(house: Building) -> None:
@@ -136,7 +136,7 @@ async def test_logging_out_ends_this_session_and_no_other(house: Building) -> No
     kept = here.cookie
     assert (await here.fill("/logout")).status_code == 303
     assert not here.cookie
-    assert await house.browser(cookies={"__Host-assent": kept}).who() == ""
+    assert await house.browser(cookies={"__Host-assentry": kept}).who() == ""
     assert await there.who() == "ada"
 
 
@@ -147,17 +147,17 @@ async def test_coming_in_anew_ends_what_this_browser_had(house: Building) -> Non
     await browser.enter(await house.link("ben"))
     assert await browser.who() == "ben"
     assert browser.cookie != first
-    assert await house.browser(cookies={"__Host-assent": first}).who() == ""
+    assert await house.browser(cookies={"__Host-assentry": first}).who() == ""
 
 
 async def test_a_session_is_never_one_that_the_browser_brought(house: Building) -> None:
     brought = "aps_" + "a" * 43 + ".default"
     browser = house.browser()
     answer = await browser.post(
-        "/enter", data={"link": await house.link("ada")}, headers={"origin": URL, "cookie": f"__Host-assent={brought}"}
+        "/enter", data={"link": await house.link("ada")}, headers={"origin": URL, "cookie": f"__Host-assentry={brought}"}
     )
     assert brought not in answer.headers["set-cookie"]
-    assert await house.browser(cookies={"__Host-assent": brought}).who() == ""
+    assert await house.browser(cookies={"__Host-assentry": brought}).who() == ""
 
 
 async def test_a_cookie_is_renewed_by_a_change_and_never_by_a_look(house: Building) -> None:
@@ -167,14 +167,14 @@ async def test_a_cookie_is_renewed_by_a_change_and_never_by_a_look(house: Buildi
     await house.aged(CredentialKind.SESSION, "ada", timedelta(hours=13))
     for page in ("/", "/login", "/prove"):
         assert "set-cookie" not in (await browser.get(page)).headers
-    answer = await browser.post("/r/none/seen", headers={"x-assent-csrf": csrf, "origin": URL})
+    answer = await browser.post("/r/none/seen", headers={"x-assentry-csrf": csrf, "origin": URL})
     assert answer.status_code == 404, "whatever the answer is, it carries the cookie"
     new = browser.cookie
     assert new != old
     assert await browser.csrf() == csrf, "pages that are open stay good"
-    late = house.browser(cookies={"__Host-assent": old})
+    late = house.browser(cookies={"__Host-assentry": old})
     assert await late.who() == "ada", "calls on their way are not lost"
-    again = await late.post("/r/none/seen", headers={"x-assent-csrf": csrf})
+    again = await late.post("/r/none/seen", headers={"x-assentry-csrf": csrf})
     assert "set-cookie" not in again.headers, "the old one does not become a second session"
     await house.aged(CredentialKind.SESSION, "ada", timedelta(0))
     for each in await house.credentials(CredentialKind.SESSION, "ada"):
@@ -194,12 +194,12 @@ async def test_logging_out_right_after_a_renewal_leaves_nothing_behind(house: Bu
     assert not browser.cookie
     for each in await house.credentials(CredentialKind.SESSION, "ada"):
         assert each.ended_at is not None
-    assert await house.browser(cookies={"__Host-assent": old}).who() == ""
+    assert await house.browser(cookies={"__Host-assentry": old}).who() == ""
 
 
 async def test_a_token_is_no_session_and_a_session_no_token(house: Building) -> None:
     _, token = await house.identities.give_token(Principal("ada"), "cleanup")
-    assert await house.browser(cookies={"__Host-assent": token}).who() == ""
+    assert await house.browser(cookies={"__Host-assentry": token}).who() == ""
     browser = house.browser()
     await browser.enter(await house.link("ada"))
     for header in (
@@ -219,7 +219,7 @@ async def test_a_session_of_one_workspace_is_nobody_in_another(house: Building) 
     secret = await other.begin_session("ada", "link")
     assert workspace_of(secret) == "other"
     elsewhere = secret.replace(".other", ".default")
-    assert await house.browser(cookies={"__Host-assent": elsewhere}).who() == ""
+    assert await house.browser(cookies={"__Host-assentry": elsewhere}).who() == ""
     assert await house.identities.session(secret, house.room.desk.judgement.policy) is None
     await house.password("ada")
     assert (await house.browser().log_in("ada", workspace="other")).status_code == 403

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, async_playwright, expect
 
-from assent.core.authority import Principal
-from assent.engine.policies import apply_policy
-from assent.server.serving import Address, Standing, standing
-from assent.settings import Settings, load
+from assentry.core.authority import Principal
+from assentry.engine.policies import apply_policy
+from assentry.server.serving import Address, Standing, standing
+from assentry.settings import Settings, load
 from tests.server.building import PEOPLE
 from tests.server.provider import CLIENT, SECRET, Provider, provider
 
@@ -41,7 +41,7 @@ async def opened(server: Standing) -> str:
 
 
 async def test_a_passkey_is_added_and_lets_in(page: Page, tmp_path: Path) -> None:
-    settings = load({"database": str(tmp_path / "assent.db")})
+    settings = load({"database": str(tmp_path / "assentry.db")})
     async with standing(settings, Address(port=0), works=False) as server:
         url = await opened(server)
         device = await page.context.new_cdp_session(page)
@@ -77,7 +77,7 @@ async def there() -> AsyncIterator[Provider]:
 async def test_single_sign_on_goes_there_and_back_by_itself(page: Page, tmp_path: Path, there: Provider) -> None:
     (tmp_path / "secret").write_text(SECRET)
     settings = Settings(
-        database=str(tmp_path / "assent.db"), sso_issuer=there.url, sso_client_id=CLIENT,
+        database=str(tmp_path / "assentry.db"), sso_issuer=there.url, sso_client_id=CLIENT,
         sso_client_secret_file=str(tmp_path / "secret"),
     )  # fmt: skip
     async with standing(settings, Address(port=0), works=False) as server:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from assent.server.events import LOOK, Event, Listener
+from assentry.server.events import LOOK, Event, Listener
 from tests.server.reception import POLICY, Reception
 
 News = list[dict[str, Any]]
@@ -20,8 +20,8 @@ async def stream(desk: Reception, who: str) -> AsyncIterator[AsyncIterator[News]
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
         "path": "/api/v1/events", "raw_path": b"/api/v1/events", "query_string": b"", "root_path": "",
-        "headers": [(b"host", b"assent.test"), (b"authorization", f"Bearer {desk.secrets[who]}".encode())],
-        "client": ("127.0.0.1", 1), "server": ("assent.test", 80),
+        "headers": [(b"host", b"assentry.test"), (b"authorization", f"Bearer {desk.secrets[who]}".encode())],
+        "client": ("127.0.0.1", 1), "server": ("assentry.test", 80),
     }  # fmt: skip
 
     async def receive() -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from assent.core.credential import CredentialKind
-from assent.engine.gate import os_user
-from assent.server.serving import Standing
+from assentry.core.credential import CredentialKind
+from assentry.engine.gate import os_user
+from assentry.server.serving import Standing
 from tests.server.building import PEOPLE, URL, Building
 
 MAPPED = f"people: {{ada: {{roles: [operator]}}, ben: {{os_users: [{os_user()}]}}}}"

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from uuid_utils.compat import uuid7
 
-from assent.core.authority import Principal
-from assent.core.change import Change
-from assent.core.run import Run, RunState
-from assent.engine.policies import propose_policy
-from assent.server.visitors import csrf_for
+from assentry.core.authority import Principal
+from assentry.core.change import Change
+from assentry.core.run import Run, RunState
+from assentry.engine.policies import propose_policy
+from assentry.server.visitors import csrf_for
 from tests.server.reception import KINDS, POLICY, Reception, reception
 
 PEOPLE = {
@@ -275,10 +275,10 @@ async def test_an_agent_gets_no_answer_of_success_from_what_is_for_people(desk: 
         for who in ("agent", "other agent", "revoked agent"):
             for headers in (
                 {"authorization": f"Bearer {desk.secrets[who]}"},
-                {"cookie": f"assent-session={desk.secrets[who]}"},
+                {"cookie": f"assentry-session={desk.secrets[who]}"},
                 {
                     "authorization": f"Bearer {desk.secrets[who]}",
-                    "cookie": f"assent-session={desk.secrets['operator']}",
+                    "cookie": f"assentry-session={desk.secrets['operator']}",
                 },
                 {"authorization": f"Bearer {desk.secrets[who]}", "idempotency-key": "same"},
             ):
@@ -303,19 +303,19 @@ async def test_of_many_only_those_are_decided_that_the_person_may_decide(desk: R
 
 async def test_a_cookie_changes_something_only_from_a_page_of_ours(desk: Reception) -> None:
     secret, scene = desk.secrets["reviewer"], Scene(desk)
-    cookie = {"cookie": f"assent-session={secret}"}
+    cookie = {"cookie": f"assentry-session={secret}"}
     policy = (await desk.premises.room("default")).desk.judgement.policy
     session = await desk.identities.session(secret, policy)
     assert session is not None
-    proof = {**cookie, "x-assent-csrf": csrf_for(session)}
+    proof = {**cookie, "x-assentry-csrf": csrf_for(session)}
     foreign = (
         {"origin": "https://elsewhere.example"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     )
-    tries = [cookie, {**cookie, "x-assent-csrf": "0" * 40}, *({**proof, **each} for each in foreign)]
+    tries = [cookie, {**cookie, "x-assentry-csrf": "0" * 40}, *({**proof, **each} for each in foreign)]
     where, body = await scene.call("POST", "/api/v1/requests/{request_id}/decision")
     for headers in tries:
         assert (await desk.client.post(where, json=body, headers=headers)).status_code == 403
-    ours = {**proof, "origin": "http://assent.test", "sec-fetch-site": "same-origin"}
+    ours = {**proof, "origin": "http://assentry.test", "sec-fetch-site": "same-origin"}
     assert (await desk.client.post(where, json=body, headers=ours)).status_code == 200

@@ -7,15 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from assent.core.authority import Principal
-from assent.core.credential import CredentialKind
-from assent.server.knocks import MOST
+from assentry.core.authority import Principal
+from assentry.core.credential import CredentialKind
+from assentry.server.knocks import MOST
 from tests.server.authenticator import Authenticator
 from tests.server.building import URL, Browser, Building
 
 
 async def sent(browser: Browser, path: str, **fields: str) -> httpx.Response:
-    headers = {"origin": URL, "x-assent-csrf": await browser.csrf("/you"), "accept": "application/json"}
+    headers = {"origin": URL, "x-assentry-csrf": await browser.csrf("/you"), "accept": "application/json"}
     return await browser.post(path, data=fields, headers=headers)
 
 
@@ -148,7 +148,7 @@ async def test_what_proves_somebody_is_changed_only_by_who_just_proved_it(house:
         assert answer.status_code == 403
         assert answer.json()["step_up"] == "/prove"
     await proved(browser, device)
-    old = house.browser(cookies={"__Host-assent": browser.cookie})
+    old = house.browser(cookies={"__Host-assentry": browser.cookie})
     fields = {"new": "another battery horse", "again": "another battery horse"}
     assert (await sent(browser, "/settings/password", **fields)).status_code == 303
     assert await browser.who() == ""

@@ -5,10 +5,10 @@ import dataclasses
 import json
 from typing import Any
 
-from assent.core.authority import Principal
-from assent.core.change import Change
-from assent.core.credential import CredentialKind
-from assent.server.repeats import ABANDONED_AFTER
+from assentry.core.authority import Principal
+from assentry.core.change import Change
+from assentry.core.credential import CredentialKind
+from assentry.server.repeats import ABANDONED_AFTER
 from tests.server.reception import Reception
 
 GRANT = {"actions": ["tidy_*"], "life": "2h"}

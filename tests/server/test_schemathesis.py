@@ -1,6 +1,6 @@
 """Schemathesis over the OpenAPI document: whatever fits it, or nearly fits it, gets an answer that it tells of.
 
-`ASSENT_EXAMPLES=300` makes as many calls of each operation; the sample here takes a few, always the same ones.
+`ASSENTRY_EXAMPLES=300` makes as many calls of each operation; the sample here takes a few, always the same ones.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.server.reception import Reception, reception
 
 AUTH = ("authorization", "cookie", "host")
-EXAMPLES = int(os.environ.get("ASSENT_EXAMPLES", "2"))
+EXAMPLES = int(os.environ.get("ASSENTRY_EXAMPLES", "2"))
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -74,7 +74,7 @@ class House:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
-    name = str(tmp_path / "assent.db")
+    name = str(tmp_path / "assentry.db")
     made = House(name if request.param == "sqlite" else request.getfixturevalue("postgres_database"))
     yield made
     made.close()
@@ -128,7 +128,7 @@ def calls(house: House, strategy: Any, answered: Counter[int]) -> None:
 
 async def sent(desk: Reception, case: Any, who: str) -> httpx.Response:
     """The case as it would go over the wire, from this principal."""
-    described = case.as_transport_kwargs(base_url="http://assent.test")
+    described = case.as_transport_kwargs(base_url="http://assentry.test")
     described.pop("cookies", None)
     headers = {name: value for name, value in dict(described.pop("headers")).items() if name.lower() not in AUTH}
     made = requests.Request(**described, headers=headers).prepare()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assent.core.authority import Principal
-from assent.engine.policies import apply_policy, propose_policy
+from assentry.core.authority import Principal
+from assentry.engine.policies import apply_policy, propose_policy
 from tests.server.building import Browser, Building, building
 from tests.server.reception import POLICY, RISKY, Reception, reception
 
@@ -26,7 +26,7 @@ RULE = "  - {name: no <b>shredding</b>, actions: ['shred_*'], gate: forbid}\n"
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def desk(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[Reception]:
-    name = str(tmp_path / "assent.db")
+    name = str(tmp_path / "assentry.db")
     place = name if request.param == "sqlite" else request.getfixturevalue("postgres_database")
     async with reception(place, TWO) as made:
         made.secrets["second"] = await made.identities.begin_session("dan", "password")
@@ -83,7 +83,7 @@ async def test_what_was_made_from_an_older_version_is_sent_again(desk: Reception
 
 
 async def test_of_two_who_apply_to_the_same_version_at_once_one_is_told_so(tmp_path: Any) -> None:
-    async with reception(str(tmp_path / "assent.db")) as desk:
+    async with reception(str(tmp_path / "assentry.db")) as desk:
         calls = [
             desk.call("operator", "POST", "/policy", {"text": f"{POLICY}# {number}\n", "based_on": 1})
             for number in range(6)
@@ -94,7 +94,7 @@ async def test_of_two_who_apply_to_the_same_version_at_once_one_is_told_so(tmp_p
 
 
 async def test_no_direct_application_lands_after_two_people_are_needed(tmp_path: Any) -> None:
-    async with reception(str(tmp_path / "assent.db"), TWO.replace("second_person: true\n", "")) as desk:
+    async with reception(str(tmp_path / "assentry.db"), TWO.replace("second_person: true\n", "")) as desk:
         calls = [desk.call("operator", "POST", "/policy", {"text": f"{TWO}# {number}\n"}) for number in range(6)]
         answers = await asyncio.gather(*calls)
         assert sorted(each.status_code for each in answers) == [200, *[202] * 5]

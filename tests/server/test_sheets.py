@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-import assent
-from assent.core.action import Declaration
-from assent.core.credential import CredentialKind
-from assent.core.run import RunState
-from assent.core.switch import EVERYTHING
+import assentry
+from assentry.core.action import Declaration
+from assentry.core.credential import CredentialKind
+from assentry.core.run import RunState
+from assentry.core.switch import EVERYTHING
 from tests.server.building import URL, Browser, Building
 
 GONE = Declaration(reversible=False)
@@ -23,7 +23,7 @@ async def ada(house: Building) -> Browser:
 
 
 async def test_a_run_is_listed_shown_paused_let_go_and_stopped(house: Building, ada: Browser) -> None:
-    with pytest.raises(assent.RunStopped):
+    with pytest.raises(assentry.RunStopped):
         await a_run_that_is_looked_at(house, ada)
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
-from assent.core.credential import CredentialKind
+from assentry.core.credential import CredentialKind
 from tests.server.building import URL, Browser, Building, building
 from tests.server.provider import CLIENT, SECRET, Provider, provider
 
@@ -113,9 +113,9 @@ async def test_a_provider_that_lies_lets_nobody_in(
 async def test_an_answer_is_taken_once(house: Building, there: Provider) -> None:
     browser = house.browser()
     back = await there.visit(await begun(browser))
-    kept = browser.cookies.get("__Host-assent-sso")
+    kept = browser.cookies.get("__Host-assentry-sso")
     assert (await brought(browser, back)).status_code == 303
-    again = house.browser(cookies={"__Host-assent-sso": kept})
+    again = house.browser(cookies={"__Host-assentry-sso": kept})
     there.codes[back["code"]] = there.asked[0]
     assert (await brought(again, back)).status_code == 403
     assert not again.cookie
@@ -172,7 +172,7 @@ async def test_a_provider_that_takes_another_key_is_understood(
     assert (await signed_on(house, there)).status_code == 303
     there.key = RSAKey.generate_key(2048, {"kid": "two"})
     assert (await signed_on(house, there)).status_code == 403, "not looked up again at once"
-    monkeypatch.setattr("assent.server.sign_on._AGAIN", 0.0)
+    monkeypatch.setattr("assentry.server.sign_on._AGAIN", 0.0)
     assert (await signed_on(house, there)).status_code == 303
 
 

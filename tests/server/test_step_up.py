@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-import assent
-from assent.core.briefing import brief
-from assent.core.credential import CredentialKind
-from assent.core.request import Request, State
+import assentry
+from assentry.core.briefing import brief
+from assentry.core.credential import CredentialKind
+from assentry.core.request import Request, State
 from tests.server.building import PASSWORD, PEOPLE, URL, Browser, Building
 from tests.server.test_passkeys import proved, with_a_key
 
@@ -137,7 +137,7 @@ async def test_a_change_that_makes_it_critical_needs_a_proof(ready: Building) ->
 
 async def test_an_option_that_is_critical_needs_a_proof(ready: Building) -> None:
     browser = await come_in(ready, old=True)
-    options = [assent.option("Much", "costs", {"amount": 500}), assent.option("Little", "costs", {"amount": 5})]
+    options = [assentry.option("Much", "costs", {"amount": 500}), assentry.option("Little", "costs", {"amount": 5})]
     request = await asked(ready, "pay", {"amount": 7}, options=options)
     assert wants_proof(await said(browser, ready, request, "choose", option="0"))
     assert (await said(browser, ready, request, "choose", option="9")).status_code == 422

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from assent.assemble import keys_for, store_for
-from assent.server.app import create_app
-from assent.server.premises import Premises
-from assent.server.wire import LARGEST_BODY
-from assent.settings import Settings
+from assentry.assemble import keys_for, store_for
+from assentry.server.app import create_app
+from assentry.server.premises import Premises
+from assentry.server.wire import LARGEST_BODY
+from assentry.settings import Settings
 
 HOST = "127.0.0.1:8750"
 
@@ -40,12 +40,12 @@ async def served(database: str) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with served(str(tmp_path / "assent.db")) as client:
+    async with served(str(tmp_path / "assentry.db")) as client:
         yield client
 
 
 async def test_every_answer_forbids_what_a_page_does_not_need(client):
-    for path in ("/login", "/static/assent.css", "/api/v1/requests", "/nowhere", "/healthz"):
+    for path in ("/login", "/static/assentry.css", "/api/v1/requests", "/nowhere", "/healthz"):
         headers = (await client.get(path)).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy, path
@@ -94,7 +94,7 @@ async def test_alive_ready_and_numbers(client):
     assert (await client.get("/healthz")).json() == {"status": "alive"}
     assert (await client.get("/readyz")).json() == {"status": "ready"}
     numbers = (await client.get("/metrics")).text
-    assert 'assent_http_answers_total{method="GET",route="/healthz",status="200"} 1.0' in numbers
+    assert 'assentry_http_answers_total{method="GET",route="/healthz",status="200"} 1.0' in numbers
 
 
 async def test_not_ready_while_the_database_cannot_be_read(client):
@@ -105,9 +105,9 @@ async def test_not_ready_while_the_database_cannot_be_read(client):
 
 
 async def test_the_log_has_a_line_for_each_call_and_no_payload(client, caplog):
-    with caplog.at_level(logging.INFO, "assent.access"):
+    with caplog.at_level(logging.INFO, "assentry.access"):
         await client.get("/r/s3cretcode?text=words", headers={"authorization": "Bearer aat_hidden.default"})
-    (line,) = [json.loads(record.message) for record in caplog.records if record.name == "assent.access"]
+    (line,) = [json.loads(record.message) for record in caplog.records if record.name == "assentry.access"]
     assert (line["route"], line["method"], line["status"]) == ("/r/{code}", "GET", 303)
     assert not any(word in json.dumps(line) for word in ("s3cret", "words", "hidden"))
 

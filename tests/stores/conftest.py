@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from assent.stores.postgres import PostgresStore
+from assentry.stores.postgres import PostgresStore
 from tests.stores.logins import login
 
 
@@ -21,13 +21,13 @@ async def owner(postgres_database: str) -> AsyncIterator[PostgresStore]:
 
 @pytest.fixture
 async def agent(owner: PostgresStore, postgres_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(login(postgres_database, f"a_{secrets.token_hex(4)}", "assent_agent"))
+    store = PostgresStore(login(postgres_database, f"a_{secrets.token_hex(4)}", "assentry_agent"))
     yield store
     await store.close()
 
 
 @pytest.fixture
 async def reviewer(owner: PostgresStore, postgres_database: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(login(postgres_database, f"r_{secrets.token_hex(4)}", "assent_reviewer"))
+    store = PostgresStore(login(postgres_database, f"r_{secrets.token_hex(4)}", "assentry_reviewer"))
     yield store
     await store.close()

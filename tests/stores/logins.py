@@ -7,14 +7,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from assent.core.action import Effect, Reach
-from assent.core.advance import advance, opened
-from assent.core.change import Change
-from assent.core.request import Ask, Request
-from assent.core.verdict import GateKind, Ladder
-from assent.ports import View
-from assent.stores.postgres import PostgresStore
-from assent.testing.store_values import WORKSPACE, asked, candidate
+from assentry.core.action import Effect, Reach
+from assentry.core.advance import advance, opened
+from assentry.core.change import Change
+from assentry.core.request import Ask, Request
+from assentry.core.verdict import GateKind, Ladder
+from assentry.ports import View
+from assentry.stores.postgres import PostgresStore
+from assentry.testing.store_values import WORKSPACE, asked, candidate
 
 LEASE = timedelta(minutes=1)
 

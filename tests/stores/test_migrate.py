@@ -9,18 +9,18 @@ import apsw
 import psycopg
 import pytest
 
-from assent.core.request import State
-from assent.errors import NewerDatabase, StoreError
-from assent.ports import Store
-from assent.stores import statements
-from assent.stores.migrate import missing
-from assent.stores.postgres import PostgresStore
-from assent.stores.postgres import connect as postgres_connect
-from assent.stores.sqlite import SqliteStore
-from assent.stores.sqlite import connect as sqlite_connect
-from assent.stores.statements import Migration, migrations
-from assent.testing.store_contract_runs import parked
-from assent.testing.store_values import WORKSPACE, asked, inserted, moved, pending
+from assentry.core.request import State
+from assentry.errors import NewerDatabase, StoreError
+from assentry.ports import Store
+from assentry.stores import statements
+from assentry.stores.migrate import missing
+from assentry.stores.postgres import PostgresStore
+from assentry.stores.postgres import connect as postgres_connect
+from assentry.stores.sqlite import SqliteStore
+from assentry.stores.sqlite import connect as sqlite_connect
+from assentry.stores.statements import Migration, migrations
+from assentry.testing.store_contract_runs import parked
+from assentry.testing.store_values import WORKSPACE, asked, inserted, moved, pending
 
 KNOWN = (Migration(1, "begin", ""), Migration(2, "more", ""), Migration(3, "last", ""))
 
@@ -52,14 +52,14 @@ def test_both_back_ends_have_the_same_tables() -> None:
 
 
 async def test_a_newer_sqlite_database_is_left_alone(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "assent.db")
+    store = SqliteStore(tmp_path / "assentry.db")
     await store.open()
     await store.close()
-    connection = apsw.Connection(str(tmp_path / "assent.db"))
+    connection = apsw.Connection(str(tmp_path / "assentry.db"))
     connection.execute("INSERT INTO migrations VALUES (999, 'future', '')")
     connection.close()
     with pytest.raises(NewerDatabase):
-        await SqliteStore(tmp_path / "assent.db").identity()
+        await SqliteStore(tmp_path / "assentry.db").identity()
 
 
 async def test_a_newer_postgres_database_is_left_alone(postgres_database: str) -> None:
@@ -82,7 +82,7 @@ def broken(backend: str) -> tuple[Migration, ...]:
 async def test_a_migration_that_fails_on_sqlite_leaves_the_old_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "assent.db"
+    path = tmp_path / "assentry.db"
     store = SqliteStore(path)
     identity = await store.identity()
     await store.close()
@@ -120,9 +120,9 @@ async def test_a_migration_that_fails_on_postgres_leaves_the_old_schema(
 async def test_many_processes_open_one_new_file_at_once(tmp_path: Path) -> None:
     program = f"""
 import asyncio
-from assent.stores.sqlite import SqliteStore
+from assentry.stores.sqlite import SqliteStore
 async def main():
-    store = SqliteStore({str(tmp_path / "assent.db")!r})
+    store = SqliteStore({str(tmp_path / "assentry.db")!r})
     print(await store.identity())
     await store.close()
 asyncio.run(main())

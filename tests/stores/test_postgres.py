@@ -14,19 +14,19 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from assent.core.change import Change
-from assent.core.grant import use
-from assent.core.request import State
-from assent.errors import StoreBusy, StoreError
-from assent.ports import Filter, Store, View
-from assent.stores.listing import listing
-from assent.stores.postgres import PostgresStore
-from assent.stores.postgres.store import DIALECT
-from assent.stores.postgres.writes import SQL
-from assent.testing.store_contract import StoreContract
-from assent.testing.store_contract_log import noted
-from assent.testing.store_contract_use import Heard
-from assent.testing.store_values import WORKSPACE, asked, grant, grants_step, identifier, inserted, moved, pending
+from assentry.core.change import Change
+from assentry.core.grant import use
+from assentry.core.request import State
+from assentry.errors import StoreBusy, StoreError
+from assentry.ports import Filter, Store, View
+from assentry.stores.listing import listing
+from assentry.stores.postgres import PostgresStore
+from assentry.stores.postgres.store import DIALECT
+from assentry.stores.postgres.writes import SQL
+from assentry.testing.store_contract import StoreContract
+from assentry.testing.store_contract_log import noted
+from assentry.testing.store_contract_use import Heard
+from assentry.testing.store_values import WORKSPACE, asked, grant, grants_step, identifier, inserted, moved, pending
 
 
 class TestPostgresStore(StoreContract):
@@ -44,7 +44,7 @@ class TestPostgresStore(StoreContract):
         return PostgresStore(place)
 
     def source(self, place: Any) -> str:
-        return f"from assent.stores.postgres import PostgresStore\nstore = PostgresStore({place!r})"
+        return f"from assentry.stores.postgres import PostgresStore\nstore = PostgresStore({place!r})"
 
     async def damage(self, place: Any, table: str, column: str, value: str) -> None:
         with psycopg.connect(place) as connection:
@@ -83,8 +83,8 @@ async def test_an_address_that_is_none_is_refused_without_repeating_it() -> None
 
 
 async def test_the_address_shows_no_user_and_no_password() -> None:
-    store = PostgresStore("postgresql://somebody:SECRET@db.example.org:5433/assent")
-    assert store.address == "postgresql://db.example.org:5433/assent"
+    store = PostgresStore("postgresql://somebody:SECRET@db.example.org:5433/assentry")
+    assert store.address == "postgresql://db.example.org:5433/assentry"
 
 
 async def test_a_server_that_is_not_there_is_named_at_once_and_tried_again() -> None:
@@ -195,18 +195,18 @@ class Cut:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("statement", ["insert", "assent_commit", "clock_timestamp"])
+@pytest.mark.parametrize("statement", ["insert", "assentry_commit", "clock_timestamp"])
 async def test_a_commit_that_was_cut_is_cleared_up_and_made_exactly_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, statement: str, after: bool
 ) -> None:
     request = pending(asked(1), fence=0)
     if statement == "insert":
-        cut = Cut(monkeypatch, "assent_commit", after=after)
+        cut = Cut(monkeypatch, "assentry_commit", after=after)
         change = await store.transact(WORKSPACE, None, inserted(request))
     else:
         await store.transact(WORKSPACE, None, inserted(request))
         cut = Cut(monkeypatch, statement, after=after)
-        hint = request if statement == "assent_commit" else None
+        hint = request if statement == "assentry_commit" else None
         change = await store.transact(WORKSPACE, request.id, moved(fence=1), hint=hint)
     assert cut.left == 0
     assert change is not None
@@ -218,7 +218,7 @@ async def test_a_commit_that_was_cut_is_cleared_up_and_made_exactly_once(
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "UPDATE grants", "assent_commit", "COMMIT"])
+@pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "UPDATE grants", "assentry_commit", "COMMIT"])
 async def test_a_commit_under_locks_that_was_cut_is_cleared_up_and_made_exactly_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, statement: str, after: bool
 ) -> None:
@@ -255,7 +255,7 @@ async def test_a_cut_commit_without_a_request_is_not_tried_again(
 async def test_recorded_entries_whose_commit_was_cut_are_written_exactly_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    cut = Cut(monkeypatch, "assent_commit", after=after)
+    cut = Cut(monkeypatch, "assentry_commit", after=after)
     for number in range(5):
         store.record(partial(noted, number))
     with pytest.raises(StoreError):
@@ -279,7 +279,7 @@ async def test_the_listener_finds_its_way_back_and_says_that_it_may_have_missed_
     await told.until(lambda h: h.calls > 0)
     for turn in range(3):
         before = heard.count(None)
-        assert await asyncio.to_thread(kill, postgres_emptied, "query = 'LISTEN assent'") == 1
+        assert await asyncio.to_thread(kill, postgres_emptied, "query = 'LISTEN assentry'") == 1
         for _ in range(400):
             if heard.count(None) > before:
                 break

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from assent.core.audit import Entry
-from assent.core.change import Change
-from assent.core.decision import (
+from assentry.core.audit import Entry
+from assentry.core.change import Change
+from assentry.core.decision import (
     Answer,
     Approve,
     AskUndo,
@@ -32,16 +32,16 @@ from assent.core.decision import (
     Revise,
     Seen,
 )
-from assent.core.grant import use
-from assent.core.request import Executor, Kind, Question, State
-from assent.core.running import asked_again
-from assent.core.verdict import AtEnd, GateKind, Ladder, Rung
-from assent.errors import NotAllowed
-from assent.ports import View
-from assent.stores.postgres import PostgresStore
-from assent.testing.store_contract_log import policy_entry
-from assent.testing.store_contract_proposals import WANTED, turn_down, wait
-from assent.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, pending
+from assentry.core.grant import use
+from assentry.core.request import Executor, Kind, Question, State
+from assentry.core.running import asked_again
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Rung
+from assentry.errors import NotAllowed
+from assentry.ports import View
+from assentry.stores.postgres import PostgresStore
+from assentry.testing.store_contract_log import policy_entry
+from assentry.testing.store_contract_proposals import WANTED, turn_down, wait
+from assentry.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, pending
 from tests.stores.logins import LEASE, ask_for, happen, login, propose
 
 
@@ -281,8 +281,8 @@ STATEMENTS = (
     "ALTER TABLE requests DISABLE TRIGGER ALL",
     "DROP TRIGGER requests_agent_moves ON requests",
     "SET session_replication_role = replica",
-    "SET ROLE assent_reviewer",
-    "CREATE OR REPLACE FUNCTION assent_agent_moves() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    "SET ROLE assentry_reviewer",
+    "CREATE OR REPLACE FUNCTION assentry_agent_moves() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
 )
 
 
@@ -294,7 +294,7 @@ async def test_an_agent_with_its_own_sql_cannot_either(
     await reviewer.apply_policy(WORKSPACE, "text", "alice", policy_entry)
     await reviewer.sequence(WORKSPACE)
     await propose(agent, ask_for(2))
-    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assent_agent")
+    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assentry_agent")
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in STATEMENTS:
             with pytest.raises(psycopg.Error) as caught:
@@ -313,7 +313,7 @@ async def test_nobody_rewrites_the_log(owner: PostgresStore, postgres_database: 
 
 async def test_a_member_of_both_roles_may_decide(agent: PostgresStore, postgres_database: str) -> None:
     request = await propose(agent, ask_for(1))
-    both = PostgresStore(login(postgres_database, f"b_{secrets.token_hex(4)}", "assent_agent, assent_reviewer"))
+    both = PostgresStore(login(postgres_database, f"b_{secrets.token_hex(4)}", "assentry_agent, assentry_reviewer"))
     assert (await happen(both, request, Decided(Deny("no"), by="bob"))).state is State.DENIED
     await both.close()
 
@@ -360,7 +360,7 @@ async def test_a_request_is_what_its_row_says(
     agent: PostgresStore, reviewer: PostgresStore, postgres_database: str
 ) -> None:
     request = await propose(agent, ask_for(1))
-    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assent_agent")
+    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assentry_agent")
     forged = (
         """body = jsonb_set(body::jsonb, '{state}', '"approved"')::text""",
         """body = (body::jsonb - 'state')::text""",

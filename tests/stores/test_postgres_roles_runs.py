@@ -8,17 +8,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from assent.core.change import Change
-from assent.core.request import State
-from assent.core.run import RunState, Scope
-from assent.core.run_life import Continue, Park, Pause, Progress, Stop, Stopped
-from assent.core.switch import Setting, Switch
-from assent.core.switching import turned
-from assent.errors import NotAllowed
-from assent.ports import View
-from assent.stores.postgres import PostgresStore
-from assent.testing.store_contract_runs import a_run, begins, enters, moves
-from assent.testing.store_values import WORKSPACE, asked, inserted, moved, pending
+from assentry.core.change import Change
+from assentry.core.request import State
+from assentry.core.run import RunState, Scope
+from assentry.core.run_life import Continue, Park, Pause, Progress, Stop, Stopped
+from assentry.core.switch import Setting, Switch
+from assentry.core.switching import turned
+from assentry.errors import NotAllowed
+from assentry.ports import View
+from assentry.stores.postgres import PostgresStore
+from assentry.testing.store_contract_runs import a_run, begins, enters, moves
+from assentry.testing.store_values import WORKSPACE, asked, inserted, moved, pending
 from tests.stores.logins import login
 
 
@@ -64,7 +64,7 @@ async def test_an_agent_does_not_say_what_a_run_is_or_may_do(
 
     with pytest.raises(NotAllowed):
         await agent.transact(WORKSPACE, None, wider, run=run.id)
-    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assent_agent")
+    url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assentry_agent")
     forged = (
         """body = jsonb_set(body::jsonb, '{state}', '"finished"')::text""",
         """body = (body::jsonb - 'scope')::text""",

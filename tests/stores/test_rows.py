@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assent.core.action import Action, Assessment, Basis, Effect, Fact, Reach, Risk
-from assent.core.canonical import canonical
-from assent.core.decision import Candidate, Vote
-from assent.core.grant import Grant
-from assent.core.request import Ask, Executor, Kind, Option, Permit, Question, Request, Review, State
-from assent.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Trigger, Verdict
-from assent.errors import InvalidArguments, StoreError
-from assent.stores import rows
-from assent.stores.retention import purged
-from assent.testing.store_values import asked, candidate, everything, grant, pending
+from assentry.core.action import Action, Assessment, Basis, Effect, Fact, Reach, Risk
+from assentry.core.canonical import canonical
+from assentry.core.decision import Candidate, Vote
+from assentry.core.grant import Grant
+from assentry.core.request import Ask, Executor, Kind, Option, Permit, Question, Request, Review, State
+from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Trigger, Verdict
+from assentry.errors import InvalidArguments, StoreError
+from assentry.stores import rows
+from assentry.stores.retention import purged
+from assentry.testing.store_values import asked, candidate, everything, grant, pending
 
 TEXT = st.text(max_size=12)
 WHOLE = st.integers(-(2**70), 2**70)

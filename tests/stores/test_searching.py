@@ -9,24 +9,24 @@ import apsw
 import psycopg
 import pytest
 
-from assent.core.action import Risk
-from assent.core.request import State
-from assent.ports import Filter, Store
-from assent.stores import searching
-from assent.stores.listing import listing
-from assent.stores.postgres import PostgresStore
-from assent.stores.postgres import store as postgres_store
-from assent.stores.searching import look_up_sql, walk_sql
-from assent.stores.sqlite import SqliteStore
-from assent.stores.words import SAMPLED, is_sampled, searchable, typed, words
-from assent.testing.store_contract_lists import STATES, fill, fits, urgency, whole
-from assent.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, pending
+from assentry.core.action import Risk
+from assentry.core.request import State
+from assentry.ports import Filter, Store
+from assentry.stores import searching
+from assentry.stores.listing import listing
+from assentry.stores.postgres import PostgresStore
+from assentry.stores.postgres import store as postgres_store
+from assentry.stores.searching import look_up_sql, walk_sql
+from assentry.stores.sqlite import SqliteStore
+from assentry.stores.words import SAMPLED, is_sampled, searchable, typed, words
+from assentry.testing.store_contract_lists import STATES, fill, fits, urgency, whole
+from assentry.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, pending
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     if request.param == "sqlite":
-        opened: Any = SqliteStore(tmp_path / "assent.db")
+        opened: Any = SqliteStore(tmp_path / "assentry.db")
     else:
         opened = PostgresStore(request.getfixturevalue("postgres_database"))
     yield opened
@@ -86,7 +86,7 @@ def test_words_are_split_at_everything_that_is_no_letter_and_no_digit() -> None:
 
 async def test_a_search_costs_the_same_however_many_wait(tmp_path: Path) -> None:
     """Counted in what SQLite does, not in time."""
-    store = SqliteStore(tmp_path / "assent.db", reader_count=1)
+    store = SqliteStore(tmp_path / "assentry.db", reader_count=1)
     steps = 0
 
     def count() -> bool:

@@ -15,15 +15,15 @@ from typing import Any
 import apsw
 import pytest
 
-from assent.core.audit import Entry
-from assent.core.request import State
-from assent.errors import StoreBusy, StoreError, StoreFull
-from assent.ports import Store
-from assent.stores.sqlite import SqliteStore, connect
-from assent.stores.sqlite.watch import Watcher
-from assent.testing.store_contract import StoreContract
-from assent.testing.store_contract_use import Heard
-from assent.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, moved, pending
+from assentry.core.audit import Entry
+from assentry.core.request import State
+from assentry.errors import StoreBusy, StoreError, StoreFull
+from assentry.ports import Store
+from assentry.stores.sqlite import SqliteStore, connect
+from assentry.stores.sqlite.watch import Watcher
+from assentry.testing.store_contract import StoreContract
+from assentry.testing.store_contract_use import Heard
+from assentry.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, moved, pending
 
 
 class TestSqliteStore(StoreContract):
@@ -31,13 +31,13 @@ class TestSqliteStore(StoreContract):
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
-        return tmp_path / "assent.db"
+        return tmp_path / "assentry.db"
 
     def make(self, place: Any) -> Store:
         return SqliteStore(place)
 
     def source(self, place: Any) -> str:
-        return f"from assent.stores.sqlite import SqliteStore\nstore = SqliteStore({str(place)!r})"
+        return f"from assentry.stores.sqlite import SqliteStore\nstore = SqliteStore({str(place)!r})"
 
     async def damage(self, place: Any, table: str, column: str, value: str) -> None:
         connection = apsw.Connection(str(place))
@@ -47,7 +47,7 @@ class TestSqliteStore(StoreContract):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "assent.db"
+    return tmp_path / "assentry.db"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_every_file_is_for_its_owner_alone(path: Path) -> None:
         await store.transact(WORKSPACE, None, inserted(pending(asked(1))))
         await store.backup(str(path.with_name("copy.db")))
         names = sorted(file.name for file in path.parent.iterdir() if file.is_file())
-        assert names == ["assent.db", "assent.db-shm", "assent.db-wake", "assent.db-wal", "copy.db"]
+        assert names == ["assentry.db", "assentry.db-shm", "assentry.db-wake", "assentry.db-wal", "copy.db"]
         assert {stat.S_IMODE((path.parent / name).stat().st_mode) for name in names} == {0o600}
         await store.close()
     finally:
@@ -107,7 +107,7 @@ async def test_a_setting_that_is_not_taken_is_refused(path: Path, monkeypatch: p
 
 
 async def test_a_missing_directory_is_named_with_a_remedy(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "nowhere" / "assent.db")
+    store = SqliteStore(tmp_path / "nowhere" / "assentry.db")
     for _ in range(2):
         with pytest.raises(StoreError) as caught:
             await store.request(WORKSPACE, "x")
@@ -144,7 +144,7 @@ def test_a_place_that_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(StoreError) as caught:
-            asyncio.run(SqliteStore(tmp_path / "assent.db").open())
+            asyncio.run(SqliteStore(tmp_path / "assentry.db").open())
         one_line(caught.value, "writable")
     finally:
         tmp_path.chmod(0o700)
@@ -209,7 +209,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_full_disk_refuses_loses_nothing_and_works_again(small_disk: Path) -> None:
-    store = SqliteStore(small_disk / "assent.db")
+    store = SqliteStore(small_disk / "assentry.db")
     await store.open()
     ballast = small_disk / "ballast"
     written(ballast, b"x" * 900_000)
@@ -234,8 +234,8 @@ async def test_a_full_disk_refuses_loses_nothing_and_works_again(small_disk: Pat
 
 WRITER = """
 import asyncio, sys
-from assent.stores.sqlite import SqliteStore
-from assent.testing.store_values import WORKSPACE, asked, inserted, pending
+from assentry.stores.sqlite import SqliteStore
+from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 async def main():
     store = SqliteStore(sys.argv[1])
     number = iter(range(int(sys.argv[2]), 10**9))
@@ -280,7 +280,7 @@ async def test_a_process_is_not_woken_by_its_own_commits(store: SqliteStore, pat
     for number in range(5):
         await store.transact(WORKSPACE, None, inserted(pending(asked(number))))
     await told.until(lambda heard: len(heard.versions) == 5)
-    assert content_of(path.with_name("assent.db-wake")) == b""
+    assert content_of(path.with_name("assentry.db-wake")) == b""
     other = SqliteStore(path)
     heard_there = Heard()
     other.watch(heard_there)
@@ -288,7 +288,7 @@ async def test_a_process_is_not_woken_by_its_own_commits(store: SqliteStore, pat
     await store.transact(WORKSPACE, None, inserted(pending(asked(9))))
     # Well before the sweep that would find it anyway.
     await heard_there.until(lambda heard: identifier(9) in heard.versions, seconds=1.5)
-    assert content_of(path.with_name("assent.db-wake")) == b"\1"
+    assert content_of(path.with_name("assentry.db-wake")) == b"\1"
     await other.close()
 
 
@@ -329,8 +329,8 @@ async def test_a_backup_is_a_whole_database_and_leaves_nothing_else(store: Sqlit
 async def test_a_store_that_was_forked_says_so(path: Path) -> None:
     program = f"""
 import asyncio, os
-from assent.errors import StoreError
-from assent.stores.sqlite import SqliteStore
+from assentry.errors import StoreError
+from assentry.stores.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 asyncio.run(store.open())
 if os.fork() == 0:
@@ -348,8 +348,8 @@ assert os.waitstatus_to_exitcode(status) == 7, status
 async def test_what_was_recorded_is_written_when_the_interpreter_ends(path: Path) -> None:
     program = f"""
 import datetime
-from assent.core.audit import Entry
-from assent.stores.sqlite import SqliteStore
+from assentry.core.audit import Entry
+from assentry.stores.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 store.record(lambda: Entry("call.ran", datetime.datetime.now(datetime.timezone.utc), "main", "x", "y"))
 """
@@ -386,7 +386,7 @@ async def test_a_row_changed_by_another_process_is_read_anew(store: SqliteStore,
 async def test_a_store_that_is_closed_before_its_watcher_looks_ends_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = SqliteStore(tmp_path / "assent.db")
+    store = SqliteStore(tmp_path / "assentry.db")
     await store.open()
     writer = store._writer
     assert writer is not None
@@ -396,8 +396,8 @@ async def test_a_store_that_is_closed_before_its_watcher_looks_ends_in_silence(
         writer.thread.join()
         return connect.open_reader(path, busy_seconds)
 
-    monkeypatch.setattr("assent.stores.sqlite.watch.open_reader", late)
-    watcher = Watcher(tmp_path / "assent.db", 1, lambda _: None, writer)
+    monkeypatch.setattr("assentry.stores.sqlite.watch.open_reader", late)
+    watcher = Watcher(tmp_path / "assentry.db", 1, lambda _: None, writer)
     await asyncio.to_thread(watcher.thread.join)
     watcher.stop()
     assert not caplog.records

@@ -9,14 +9,14 @@ from typing import Any
 
 import apsw
 
-from assent.core.request import State
-from assent.ports import Filter
-from assent.stores.listing import listing
-from assent.stores.searching import look_up_sql, walk_sql
-from assent.stores.sqlite import SqliteStore, connect
-from assent.stores.sqlite.store import DIALECT
-from assent.stores.statements import statements
-from assent.testing.store_values import WORKSPACE, asked, inserted, pending
+from assentry.core.request import State
+from assentry.ports import Filter
+from assentry.stores.listing import listing
+from assentry.stores.searching import look_up_sql, walk_sql
+from assentry.stores.sqlite import SqliteStore, connect
+from assentry.stores.sqlite.store import DIALECT
+from assentry.stores.statements import statements
+from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 
 STATES = ((), (State.PENDING,), (State.DONE,), (State.RUNNING, State.DENIED), tuple(State))
 FIELDS = ("agent", "action", "risk", "run", "gate", "review_open", "due_before", "text")
@@ -24,7 +24,7 @@ VALUES = {"risk": "risky", "review_open": True, "due_before": datetime(2026, 1, 
 
 
 def test_every_list_is_walked_through_an_index(tmp_path: Path) -> None:
-    connection = connect.open_writer(tmp_path / "assent.db", 1)
+    connection = connect.open_writer(tmp_path / "assentry.db", 1)
     filters = [
         Filter(
             states=states,
@@ -68,7 +68,7 @@ def assert_no_sorting(connection: apsw.Connection, wanted: Filter) -> None:
 
 
 async def test_a_page_costs_the_same_however_many_requests_wait(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "assent.db")
+    store = SqliteStore(tmp_path / "assentry.db")
     steps = 0
 
     def count() -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 import apsw
 import pytest
 
-from assent.core.change import Change
-from assent.core.request import State
-from assent.ports import View
-from assent.stores.sqlite import SqliteStore, writer
-from assent.testing.store_values import WORKSPACE, asked, inserted, pending
+from assentry.core.change import Change
+from assentry.core.request import State
+from assentry.ports import View
+from assentry.stores.sqlite import SqliteStore, writer
+from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_where_ctrl_c_could_strike_in_the_middle_the_thread_commits(
 def test_a_bare_loop_can_be_interrupted_and_one_of_asyncio_run_cannot() -> None:
     script = """
 import asyncio
-from assent.stores.sqlite import writer
+from assentry.stores.sqlite import writer
 
 async def main():
     return writer._may_be_interrupted()
@@ -160,8 +160,8 @@ def test_a_long_log_is_worked_into_the_file_by_the_thread(tmp_path: Path) -> Non
     """In a process of its own: a reader left open by another test would keep the log long."""
     script = """
 import asyncio, sys, pathlib
-from assent.stores.sqlite import SqliteStore, writer
-from assent.testing.store_values import WORKSPACE, asked, inserted, pending
+from assentry.stores.sqlite import SqliteStore, writer
+from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 writer.CHECKPOINT_PAGES = 40
 writer.QUICK = 60.0
 

@@ -1,1 +1,0 @@
-"""What joins Assent to other people's libraries, each in a module of its own and none needed by the rest."""

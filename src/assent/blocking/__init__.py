@@ -1,9 +1,0 @@
-"""The one synchronous face: a gate's waiting methods, and a run's, for code without asyncio.
-
-Guarded synchronous functions need none of this: they block by themselves.
-"""
-
-from assent.blocking.gate import BlockingGate, BlockingProposal
-from assent.blocking.run import BlockingRun
-
-__all__ = ["BlockingGate", "BlockingProposal", "BlockingRun"]

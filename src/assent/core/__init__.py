@@ -1,1 +1,0 @@
-"""Everything Assent decides, as pure functions over frozen values: no clock, no chance, no I/O."""

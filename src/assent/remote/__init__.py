@@ -1,1 +1,0 @@
-"""Assent on another machine, over HTTP."""

@@ -1,4 +1,0 @@
-"""Where state, entries and wake-ups are committed together: `sqlite` for one machine, `postgres` for more.
-
-Both keep one contract, `assent.testing.store_contract`. Nothing here decides anything.
-"""

@@ -1,5 +1,0 @@
-"""The store for more than one machine, through psycopg: guarded statements in groups, row locks, notifications."""
-
-from assent.stores.postgres.store import PostgresStore
-
-__all__ = ["PostgresStore"]

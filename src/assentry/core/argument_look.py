@@ -1,0 +1,448 @@
+"""One pass over a call's arguments that notes everything facts are made of.
+
+Iterative and bounded: at most `MOST_VALUES` values and `MOST_TEXT` characters are looked at, wherever they stand.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from assentry.core import argument_kinds as kinds
+from assentry.core.action import Json
+from assentry.core.command_text import LOOKS_LIKE_SQL, read_shell, read_sql
+from assentry.core.list_text import items_in, parsed
+from assentry.core.money_text import Money, currency_of, decimal_of, money_of, promised_in
+from assentry.core.place_text import (
+    MOST_ADDRESSES,
+    addressed_in,
+    addresses_in,
+    credentials_in_command,
+    environment_in,
+    hosts_in,
+    looks_like_path,
+    path_marks,
+    recipients_in,
+    without_userinfo,
+)
+from assentry.core.secret_text import holds_secret, is_secret_key, is_secret_name
+
+MOST_VALUES = 5_000
+MOST_TEXT = 120_000
+HEAD = TAIL = 20_000
+SEEN = 300
+"""So much of a path is kept."""
+_NUMBERS = (int, float, Decimal)
+_LISTS = (list, tuple)
+_SPARKS = frozenset("@/\\*$€£¥~|<>=`")
+_EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
+SEVERAL_CURRENCIES = "several"
+"""Where one call names more than one, it is in none of them."""
+_LONGEST_CURRENCY = 20
+"""Of one that we do not know: it is still another one than those that we do."""
+_EVERY_ROW = re.compile(
+    r"\(*\s*(?:(['\"\w.]{1,60})\s*==?\s*\1|true|1|not\s+false)\s*\)*(?:\s+or\b.*)?|.*\bor\s+(\d+|true)(?:\s*=\s*\2)?"
+)
+"""Conditions that hold for everything."""
+_MANY_KEYS = 20
+"""An object with more keys than this, in a field named in the plural, is a list of what the keys name."""
+_LIKE_LISTS = kinds.LISTED | kinds.RECIPIENT | kinds.AMOUNT | kinds.COUNT | kinds.TARGET | kinds.FILTER
+NO_AMOUNT = "no amount is given"
+NO_RECIPIENT = "no recipient is named"
+_RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
+
+
+_AT_THE_START = 8
+
+
+class Look:
+    """What one pass over the arguments has found so far."""
+
+    text_left = MOST_TEXT
+    count = size = unscanned = 0
+    count_key = currency = environment = unbounded = ""
+    only_reads: bool | None = None
+    sudo = to_shell = truncated = False
+
+    def __init__(self, *, is_read: bool, sends: bool = False) -> None:
+        self.is_read, self.sends = is_read, sends
+        self.found: dict[str, dict[str, Any]] = {}
+        self.amounts: list[Money] = []
+        self.waiting: list[tuple[str, Json]] = []
+        self.totals: dict[str, int] = {}
+        self.awaited = ""
+        """An amount that should be somewhere, and why it is not known if it is nowhere."""
+        self.mentioned: dict[str, None] = {}
+        """Addresses in the prose of what is sent: recipients only if there are no others."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing was measured or flagged: no attribute was set beyond those that every look starts with."""
+        return len(self.__dict__) == _AT_THE_START and not self.amounts
+
+    def note(self, what: str, found: Iterable[str]) -> None:
+        known = self.found.get(what)
+        if known is None:
+            known = self.found[what] = {}
+        for text in found:
+            known[text] = None
+
+    def unread(self, what: str, why: str = "") -> None:
+        """The fact `what` is not known, whatever else is found; `why`, where that is nothing alarming."""
+        known = self.found.setdefault("unreadable", {})
+        known[what] = why if known.get(what, why) else ""
+
+    def over(self, args: Mapping[str, Json]) -> None:
+        self.waiting = waiting = list(islice(args.items(), MOST_VALUES))
+        if len(args) > MOST_VALUES:
+            self.unscanned = len(args) - MOST_VALUES
+        if self.sends:
+            self.keys(args)
+        for key, value in waiting:
+            if type(value) is str:
+                self.text(key, value)
+            elif value is None or value is False:
+                if value is None and not self.is_read and kinds.of(key) & (kinds.AMOUNT | kinds.FLAG) == kinds.AMOUNT:
+                    self.awaited = self.awaited or NO_AMOUNT
+            elif value is True:
+                self.yes(key)
+            elif isinstance(value, _NUMBERS):
+                if kinds.of(key) & kinds.SECRET and is_secret_name(key):
+                    self.note("secret", (f"a secret in {key}",))
+                self.number(key, value)
+            elif isinstance(value, _LISTS):
+                self.list(key, value, waiting)
+            elif isinstance(value, Mapping):
+                self.mapping(key, value, waiting)
+            elif isinstance(value, str):
+                self.text(key, str(value))
+            else:
+                self.unknown(key)
+
+    def over_all(self, *, knows_outside: bool) -> None:
+        """Nothing more is to be seen: what should have been there and was not is not known."""
+        if self.awaited and not self.amounts:
+            self.unread("amount", self.awaited if self.awaited == NO_AMOUNT else "")
+        if self.sends and not self.found.get("recipients"):
+            if self.mentioned:
+                self.note("recipients", self.mentioned)
+            elif knows_outside:
+                self.unread("external", NO_RECIPIENT)
+
+    def yes(self, key: str) -> None:
+        kind = kinds.of(key)
+        if kind & kinds.EVERYTHING:
+            self.unbounded = self.unbounded or f"{key} is set"
+        elif kind & (kinds.AMOUNT | kinds.FLAG) == kinds.AMOUNT and not self.is_read:
+            self.unread("amount")
+
+    def unknown(self, key: str) -> None:
+        """A value of a kind that is not JSON: nothing can be said of it."""
+        self.unscanned += 1
+        kind = kinds.of(key)
+        if kind & kinds.AMOUNT:
+            self.unread("amount")
+        if kind & kinds.COUNT:
+            self.unread("count")
+        if kind & kinds.RECIPIENT:
+            self.no_recipient()
+
+    def no_recipient(self) -> None:
+        self.unread("recipients")
+        self.unread("external")
+
+    def keys(self, value: Mapping[str, Json]) -> None:
+        """Addresses may stand in the names of fields."""
+        for name in islice(value, MOST_VALUES):
+            if type(name) is str and len(name) < 400 and ("@" in name or not name.isascii()):
+                self.note("recipients", addresses_in(name))
+
+    def text(self, key: str, value: str) -> None:
+        kind = kinds.of(key)
+        length = len(value)
+        if kind & _LIKE_LISTS and length > 2 and self.listed(key, kind, value):
+            return
+        if length > HEAD + TAIL or length > self.text_left:
+            value = self.ends(value)
+            if kind & kinds.RECIPIENT or (self.sends and not kind & (kinds.PROSE | kinds.SENDER)):
+                self.unread("external")
+        if length > 100:
+            self.text_left -= len(value)
+        if kind:
+            self.known_text(key, kind, value)
+        if self.sends and not kind & (kinds.RECIPIENT | kinds.SENDER):
+            self.addresses(kind, value)
+        if length > 200 or not (_SPARKS.isdisjoint(value) or (kind & kinds.RECIPIENT and "/" not in value)):
+            self.free_text(kind, value)
+        if kind & kinds.SECRET:
+            if is_secret_key(key, value):
+                self.note("secret", (f"a secret in {key}",))
+        elif length > 15 and holds_secret(value):
+            self.note("secret", (f"what looks like a secret in {key}",))
+
+    def listed(self, key: str, kind: int, value: str) -> bool:
+        """`value` is a list or an object, written as JSON, and will be looked at as one; other lists are counted."""
+        if value[0] in "[{" and self.text_left > len(value) and (inner := parsed(value.rstrip())) is not None:
+            self.text_left -= len(value)
+            if len(self.waiting) < MOST_VALUES:
+                self.waiting.append((key, inner))
+                return True
+        if kind & (kinds.LISTED | kinds.TARGET) and not kind & (kinds.NOT_COUNTED | kinds.PATH):
+            several = kind & kinds.LISTED and kind & kinds.TARGET
+            items = items_in(value, prose=not several)
+            if items > self.count and (items > 1 or several) and not (kind & kinds.RECIPIENT and "@" not in value):
+                self.count, self.count_key = items, key
+        return False
+
+    def addresses(self, kind: int, value: str) -> None:
+        """An address anywhere in what is sent says to whom, unless it stands in the middle of prose."""
+        if kind & kinds.RAW and value:
+            found = addressed_in(value) or addresses_in(value)
+            self.note("recipients", found)
+            if not found:
+                self.no_recipient()
+        elif "@" in value or not value.isascii():
+            found = addresses_in(value)
+            if value.count("@") >= MOST_ADDRESSES:
+                self.unscanned += 1
+            if kind & kinds.PROSE and (len(value) > 320 or " " in value.strip()):
+                self.note("recipients", addressed_in(value))
+                self.mentioned |= dict.fromkeys(found)
+            else:
+                self.note("recipients", found)
+
+    def ends(self, value: str) -> str:
+        self.truncated = True
+        keep = max(0, min(HEAD, self.text_left // 2))
+        return value[:keep] + "\n" + value[len(value) - min(TAIL, keep) :]
+
+    def known_text(self, key: str, kind: int, value: str) -> None:
+        if kind & kinds.RECIPIENT:
+            self.recipients(value)
+        if kind & kinds.WHERE:
+            if kind & kinds.PLACE:
+                self.place(value)
+            if kind & kinds.PATH and value and "://" not in value and not kind & kinds.MAYBE_PATH:
+                self.path(value)
+            if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
+                self.reach(key, kind, value)
+        if kind & kinds.QUERY and not self.is_read and value.strip() in _EVERYBODY:
+            self.unbounded = f"{key} is {value.strip()!r}"
+        elif kind & kinds.PROGRAM:
+            self.program(kind, value)
+        if kind & kinds.AMOUNT and value:
+            self.money(key, value)
+        elif kind & kinds.COUNT:
+            self.counted(key, value)
+        elif kind & kinds.CURRENCY:
+            named = currency_of(value) or value.strip().upper()[:_LONGEST_CURRENCY]
+            self.currency = named if self.currency in ("", named) else SEVERAL_CURRENCIES
+        elif kind & kinds.OPERATION and len(value) <= 40:
+            self.note("operation", (value.strip().lower(),))
+
+    def recipients(self, value: str) -> None:
+        found = recipients_in(value)
+        self.note("recipients", found)
+        more = '"' not in value and without_userinfo(value).count("@") > max(1, len(found))
+        if more or (not found and value.strip()):
+            self.no_recipient()
+
+    def counted(self, key: str, value: str) -> None:
+        """A number of things that is written as text."""
+        bare = value.strip()
+        if not bare or (key.lower().endswith("num") and len(key) > 3):
+            return
+        number = decimal_of(bare) if len(bare) <= 64 else None
+        if number is not None:
+            self.number(key, number)
+        elif bare.lower() in _EVERYBODY and not self.is_read:
+            self.unbounded = f"{key} is {bare!r}"
+        elif not self.is_read:
+            self.unread("count")
+
+    def free_text(self, kind: int, value: str) -> None:
+        if "://" in value or "www." in value:
+            links = self.found.setdefault("links", {})
+            for host, odd in hosts_in(value).items():
+                links[host] = links.get(host) or odd
+            if value.startswith("file://"):
+                self.path(without_userinfo(value)[7:])
+        elif (kind & kinds.MAYBE_PATH or not kind & (kinds.PATH | kinds.PROGRAM)) and looks_like_path(value):
+            self.path(value)
+        if len(value) > 5 and not kind & (kinds.AMOUNT | kinds.PROGRAM | kinds.PATH):
+            for money in promised_in(value):
+                self.found.setdefault("promised", {})[str(money)] = float(money.amount)
+
+    def place(self, value: str) -> None:
+        found = environment_in(value)
+        if found and _RANKED_ENVIRONMENTS.index(found) > _RANKED_ENVIRONMENTS.index(self.environment):
+            self.environment = found
+
+    def path(self, value: str) -> None:
+        marks = path_marks(value)
+        self.found.setdefault("paths", {})[value[:SEEN]] = marks
+        if "holds credentials" in marks:
+            self.note("credentials", (value[:SEEN],))
+
+    def reach(self, key: str, kind: int, value: str) -> None:
+        bare = value.strip().lower()
+        if bare in _EVERYBODY:
+            self.unbounded = f"{key} is {value.strip()!r}"
+        elif not bare and kind & kinds.FILTER:
+            self.unbounded = f"{key} is empty"
+        elif "*" in bare and " " not in bare:
+            self.unbounded = f"{key} holds a wildcard"
+        elif kind & kinds.FILTER and len(bare) <= 400 and _EVERY_ROW.fullmatch(bare):
+            self.unbounded = f"{key} holds for everything"
+
+    def program(self, kind: int, value: str) -> None:
+        if kind & kinds.COMMAND:
+            self.command(value)
+        elif kind & kinds.CODE:
+            self.note("destroys", read_shell(value).destroys)
+        elif not kind & kinds.MAYBE_SQL or LOOKS_LIKE_SQL.match(value[:2_000]):
+            self.sql(value)
+
+    def command(self, value: str) -> None:
+        shell = read_shell(value)
+        self.note("programs", shell.programs)
+        self.note("destroys", shell.destroys)
+        self.note("credentials", credentials_in_command(value))
+        self.sudo = self.sudo or shell.sudo
+        self.to_shell = self.to_shell or shell.to_shell
+        self.only_reads = shell.only_reads and self.only_reads is not False
+        if shell.everything:
+            self.unbounded = "the command has no bound"
+        if environment_in(value) == "production":
+            self.environment = "production"
+
+    def sql(self, value: str) -> None:
+        sql = read_sql(value)
+        self.note("statements", sql.statements)
+        self.note("tables", sql.tables)
+        self.note("destroys", (f"SQL {kind}" for kind in sql.destroys))
+        self.only_reads = sql.only_reads and self.only_reads is not False
+        if sql.everything:
+            self.unbounded = "the SQL names no rows"
+
+    def number(self, key: str, value: int | float | Decimal) -> None:
+        kind = kinds.of(key)
+        if kind & kinds.AMOUNT:
+            self.money(key, value)
+        elif kind & kinds.COUNT:
+            if value < 0 or not (isinstance(value, int) or math.isfinite(value)):
+                if not self.is_read:
+                    self.unread("count")
+            elif (whole := math.ceil(value)) > self.count:
+                self.count, self.count_key = whole, ""
+        elif kind & kinds.SIZE:
+            if 0 <= value < 1e18:
+                self.size += int(value * kinds.unit_of(key))
+            else:
+                self.unread("bytes")
+
+    def money(self, key: str, value: Json) -> None:
+        money = money_of(value)
+        if money is None:
+            self.unread("amount")
+        else:
+            scale, currency = kinds.scale_of(key)
+            self.amounts.append(Money(abs(money.amount) / scale, money.currency or currency))
+
+    def mapping(self, key: str, value: Mapping[str, Json], waiting: list[tuple[str, Json]]) -> None:
+        kind = kinds.of(key)
+        if len(value) == 1 and ("$decimal" in value or "$int" in value):
+            number = money_of(value)
+            if kind & kinds.AMOUNT or number is None:
+                self.money(key, value)
+            else:
+                self.number(key, number.amount)
+            return
+        if not value and kind & kinds.FILTER and not self.is_read:
+            self.unbounded = self.unbounded or f"{key} is empty"
+        if kind & kinds.EVERYTHING and not self.is_read:
+            self.unbounded = self.unbounded or f"{key} is set"
+        if kind & kinds.LISTED and len(value) > (1 if kind & kinds.TARGET else _MANY_KEYS) and len(value) > self.count:
+            self.count, self.count_key = len(value), key
+        room = MOST_VALUES - len(waiting)
+        if len(value) > room:
+            room = max(0, room)
+            self.unscanned += len(value) - room
+        inside = [(name if type(name) is str else str(name), inner) for name, inner in islice(value.items(), room)]
+        if kind & (kinds.RECIPIENT | kinds.SENDER):
+            inside = self.whom(key, kind, inside)
+        elif self.sends:
+            self.keys(value)
+        if kind & (kinds.AMOUNT | kinds.FLAG) == kinds.AMOUNT:
+            inside = self.sum(key, kind, inside)
+        elif kind & kinds.COUNT and not self.is_read:
+            if not any(name.lower() in kinds.SUMS for name, _ in inside):
+                self.unread("count")
+            inside = [(key if name.lower() in kinds.SUMS else name, inner) for name, inner in inside]
+        waiting.extend(inside)
+
+    def whom(self, key: str, kind: int, inside: Sequence[tuple[str, Json]]) -> "list[tuple[str, Json]]":
+        """What stands inside an object that stands for a recipient, or for a sender, is one too."""
+        kept: list[tuple[str, Json]] = []
+        for name, inner in inside:
+            if kind & kinds.RECIPIENT and len(name) < 400:
+                self.note("recipients", addresses_in(name))
+            plain = name.lower()
+            own = kinds.of(name) & ~(kinds.LISTED | kinds.TARGET | kinds.RECIPIENT)
+            if type(inner) is str:
+                is_whom = plain in kinds.WHOM or "@" in inner or "\uff20" in inner
+            else:
+                is_whom = isinstance(inner, (*_LISTS, Mapping)) and not own
+            kept.append((key, inner) if is_whom else (name, inner))
+        return kept
+
+    def sum(self, key: str, kind: int, inside: Sequence[tuple[str, Json]]) -> "list[tuple[str, Json]]":
+        """What stands inside an object that stands for an amount: the sum, or a number that makes it unreadable."""
+        kept: list[tuple[str, Json]] = []
+        summed = False
+        for name, inner in inside:
+            plain, own = name.lower(), kinds.of(name)
+            if plain in kinds.SUMS and not own & kinds.AMOUNT and not (kind & kinds.RECORD and plain != "value"):
+                summed = True
+                kept.append((key, inner))
+                continue
+            summed = summed or bool(own & kinds.AMOUNT)
+            kept.append((name, inner))
+            if kind & kinds.RECORD or own & (kinds.AMOUNT | kinds.CURRENCY) or inner is None or type(inner) is bool:
+                continue
+            if plain == "nanos" and type(inner) is int and abs(inner) < 10**9:
+                continue
+            if isinstance(inner, _NUMBERS) or (type(inner) is str and money_of(inner) is not None):
+                self.unread("amount")
+        if not summed and kind & kinds.RECORD:
+            self.awaited = "could not be read"
+        elif not summed:
+            self.unread("amount")
+        return kept
+
+    def list(self, key: str, value: Sequence[Json], waiting: list[tuple[str, Json]]) -> None:
+        kind = kinds.of(key)
+        size = len(value)
+        if size and not kind & kinds.NOT_COUNTED and type(value[0]) is not float:
+            self.add_up(key, kind, value)
+        if not value and kind & kinds.FILTER and not self.is_read:
+            self.unbounded = self.unbounded or f"{key} is empty"
+        if kind & kinds.COMMAND and all(type(word) is str for word in value[:1_000]):
+            value = [" ".join(value[:1_000])]
+        room = MOST_VALUES - len(waiting)
+        if len(value) > room:
+            room = max(0, room)
+            self.unscanned += len(value) - room
+        waiting.extend((key, inner) for inner in value[:room])
+
+    def add_up(self, key: str, kind: int, value: Sequence[Json]) -> None:
+        """Lists under one name are one list in parts, except for the rows of a table."""
+        size = len(value)
+        if not kind & kinds.ROWS:
+            if isinstance(value[0], _LISTS):
+                size = sum(not isinstance(part, _LISTS) for part in value)
+            size = self.totals[key] = self.totals.get(key, 0) + size
+        if size > self.count:
+            self.count, self.count_key = size, key

@@ -1,0 +1,280 @@
+"""Facts that Assentry derives from a call's arguments: how many, how much, to whom, where, and what is alarming.
+
+Never the agent's word: every fact is read off the arguments that would run. Looking is bounded (long texts are
+read at their head and tail, huge structures in part) and says so in a fact of its own, and then `fact_view` leaves
+out what might be wrong, so that a condition over it errs on the strict side.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from assentry.core.action import Fact, Json
+from assentry.core.argument_look import SEVERAL_CURRENCIES, Look
+from assentry.core.money_text import Money
+from assentry.core.names import Family, Name, singular, split_name, words
+from assentry.core.place_text import ALARMING, environment_in, is_outside, recipients_in
+from assentry.core.secret_text import secrets_in
+
+__all__ = ["DEFAULTS", "fact_view", "facts_of", "secrets_in"]
+
+DEFAULTS: Mapping[str, Json] = MappingProxyType(
+    {
+        "count": 0,
+        "bytes": 0,
+        "amount": 0.0,
+        "total": 0.0,
+        "currency": "",
+        "recipients": [],
+        "external": 0,
+        "environment": "",
+        "paths": [],
+        "credentials": [],
+        "links": [],
+        "promised": [],
+        "programs": [],
+        "statements": [],
+        "tables": [],
+        "destroys": [],
+        "operation": "",
+        "only_reads": False,
+        "sudo": False,
+        "to_shell": False,
+        "unbounded": False,
+        "secret": False,
+        "truncated": False,
+        "unscanned": False,
+        "unreadable": [],
+    }
+)
+"""Every well-known fact and the value that rules see when it is absent."""
+
+_READ_FROM_TEXT = ("links", "promised", "secret", "destroys", "programs", "statements", "unbounded")
+_SPOILT_BY_SIZE = frozenset({"external", "amount", "total", "bytes", "promised"})
+_MANY = 100
+_MUCH = Decimal(1_000)
+
+
+def facts_of(
+    name: str,
+    args: Mapping[str, Json],
+    *,
+    schema: Mapping[str, Json] | None = None,
+    domains: Sequence[str] = (),
+) -> tuple[Fact, ...]:
+    """Everything worth knowing about a call of `name` with `args`; total and bounded on any JSON.
+
+    `schema` lends the meaning of fields whose names say nothing; `domains` are the organisation's own, and
+    without them who is outside is not known.
+    """
+    parts = split_name(name)
+    look = Look(is_read=parts.family is Family.READ and not parts.hides, sends=_sends(parts))
+    look.over(args)
+    if schema is not None:
+        _by_format(look, args, schema)
+    look.over_all(knows_outside=bool(domains))
+    if not look.environment and not _PLACES.isdisjoint(parts.tokens):
+        look.environment = environment_in(" ".join(parts.tokens))
+    if look.is_plain and not look.found:
+        return ()
+    return tuple(_told(look, parts, _plain_domains(tuple(domains)) if domains else ()))
+
+
+_PLACES = frozenset("production prod prd staging stage stg uat preprod development dev sandbox".split())
+
+
+_CARRIERS = frozenset("mail email sms webhook message gmail smtp".split())
+
+
+def _sends(name: Name) -> bool:
+    """A call of this name tells somebody something."""
+    if name.family is Family.SEND:
+        return True
+    return name.family in {None, Family.START, Family.RUN} and not _CARRIERS.isdisjoint(name.tokens)
+
+
+@lru_cache(maxsize=64)
+def _plain_domains(domains: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(domain.lower().strip().lstrip("@.").rstrip(".") for domain in domains)
+
+
+def _by_format(look: Look, args: Mapping[str, Json], schema: Mapping[str, Json]) -> None:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    for key, told in properties.items():
+        if isinstance(told, Mapping) and told.get("format") == "email" and isinstance(args.get(key), str):
+            look.note("recipients", recipients_in(args[key]))
+
+
+def _told(look: Look, name: Name, domains: tuple[str, ...]) -> list[Fact]:
+    noted = _noted(look.found, domains) if look.found else []
+    return noted if look.is_plain else [*_measured(look, name), *noted, *_flagged(look)]
+
+
+def _measured(look: Look, name: Name) -> list[Fact]:
+    facts: list[Fact] = []
+    if look.count:
+        noun = _counted_noun(look.count_key, name.nouns)
+        says = f"1 {noun}" if look.count == 1 else f"{look.count:,} {_plural(noun)}"
+        facts.append(Fact("count", look.count, says, hurts=look.count > _MANY and not look.is_read))
+    if look.size:
+        facts.append(Fact("bytes", look.size, _sized(look.size)))
+    if look.amounts:
+        facts += _amounts(look)
+    if look.environment:
+        production = look.environment == "production"
+        facts.append(Fact("environment", look.environment, f"in {look.environment}", hurts=production))
+    return facts
+
+
+def _flagged(look: Look) -> list[Fact]:
+    facts: list[Fact] = []
+    if look.sudo:
+        facts.append(Fact("sudo", True, "with the rights of an administrator", hurts=True))
+    if look.to_shell:
+        facts.append(Fact("to_shell", True, "runs text that comes from elsewhere", hurts=True))
+    if look.only_reads:
+        facts.append(Fact("only_reads", True, "only reads"))
+    if look.unbounded:
+        facts.append(Fact("unbounded", True, f"no bound on what it reaches: {look.unbounded}", hurts=True))
+    if look.truncated:
+        facts.append(Fact("truncated", True, "a long text was read only at its beginning and end", hurts=True))
+    if look.unscanned:
+        facts.append(Fact("unscanned", True, f"{look.unscanned:,} further values were not looked at", hurts=True))
+    return facts
+
+
+def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[Fact]:
+    facts: list[Fact] = []
+    for what, values in found.items():
+        if not values:
+            continue
+        match what:
+            case "recipients":
+                facts += _recipients(tuple(values), domains)
+            case "paths":
+                facts.append(_paths(values))
+            case "links":
+                facts.append(Fact(what, list(values), f"links to {_joined(values)}", hurts=any(values.values())))
+            case "promised":
+                facts.append(Fact(what, list(values.values()), f"promises {_joined(values)}", hurts=True))
+            case "operation":
+                asked = ", ".join(value for value in values if value)
+                facts.append(Fact(what, asked, f"asks for {asked}"))
+            case "statements":
+                facts.append(Fact(what, list(values), f"SQL {_joined(values).upper()}"))
+            case "unreadable":
+                facts.append(_unreadable(values))
+            case "secret":
+                facts.append(Fact(what, True, _joined(values), hurts=True))
+            case _:
+                opening, hurts = _OPENINGS[what]
+                facts.append(Fact(what, list(values), opening + _joined(values), hurts=hurts))
+    return facts
+
+
+_OPENINGS = {
+    "credentials": ("where credentials are kept: ", True),
+    "programs": ("runs ", False),
+    "tables": ("touches ", False),
+    "destroys": ("", True),
+}
+
+
+def _unreadable(why: Mapping[str, str]) -> Fact:
+    unread = [name for name in why if not why[name]]
+    says = [says for says in why.values() if says]
+    if unread:
+        says.insert(0, f"could not be read: {_joined(unread)}")
+    return Fact("unreadable", list(why), ", ".join(says), hurts=bool(unread))
+
+
+@lru_cache(maxsize=1024)
+def _counted_noun(key: str, nouns: tuple[str, ...]) -> str:
+    parts = [word for word in words(key) if word not in {"id", "ids", "list", "uuid", "uuids"}]
+    noun = singular(parts[-1]) if parts else ""
+    if noun in {"to", "cc", "bcc", "email"}:
+        return "recipient"
+    return noun if noun not in _SAYS_NOTHING else (nouns or ("item",))[-1]
+
+
+_SAYS_NOTHING = frozenset({"", "item", "path", "target", "value", "name", "entry"})
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def _sized(size: int) -> str:
+    scaled = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if scaled < 1000:
+            return f"{scaled:.0f} {unit}" if unit == "bytes" else f"{scaled:.1f} {unit}"
+        scaled /= 1000
+    return f"{scaled:,.1f} TB"
+
+
+def _amounts(look: Look) -> list[Fact]:
+    largest = max(look.amounts, key=lambda money: money.amount)
+    named = {each.currency for each in look.amounts if each.currency} | ({look.currency} if look.currency else set())
+    currency = SEVERAL_CURRENCIES if len(named) > 1 else next(iter(named), "")
+    shown = "" if currency == SEVERAL_CURRENCIES else currency
+    money = Money(largest.amount, largest.currency or shown)
+    says = str(money) if len(look.amounts) == 1 else f"{money}, the largest of {len(look.amounts)} amounts"
+    facts = [Fact("amount", float(money.amount), says, hurts=money.amount >= _MUCH)]
+    if len(look.amounts) > 1:
+        total = Money(sum((abs(each.amount) for each in look.amounts), Decimal(0)), shown)
+        facts.append(Fact("total", float(total.amount), f"{total} in all", hurts=total.amount >= _MUCH))
+    if currency:
+        says = f"in {currency}" if shown else "in more than one currency"
+        facts.append(Fact("currency", currency, says, hurts=not shown))
+    return facts
+
+
+def _recipients(recipients: tuple[str, ...], domains: tuple[str, ...]) -> list[Fact]:
+    facts = [Fact("recipients", list(recipients), f"to {_joined(recipients)}")]
+    if domains and (outside := len([whom for whom in recipients if is_outside(whom, domains)])):
+        ours = domains[0] if len(domains) == 1 else "our domains"
+        whom = "the recipient is" if len(recipients) == 1 else f"{outside} of {len(recipients)} recipients are"
+        facts.append(Fact("external", outside, f"{whom} outside {ours}", hurts=True))
+    return facts
+
+
+def _paths(paths: Mapping[str, tuple[str, ...]]) -> Fact:
+    marked = [f"{path} ({', '.join(marks)})" if marks else path for path, marks in islice(paths.items(), 5)]
+    hurts = any(not ALARMING.isdisjoint(marks) for marks in paths.values())
+    says = ", ".join(marked) + (f" and {len(paths) - 5:,} more" if len(paths) > 5 else "")
+    return Fact("paths", list(paths), says, hurts=hurts)
+
+
+def _joined(parts: Collection[str]) -> str:
+    if len(parts) == 1:
+        return next(iter(parts))[:120]
+    shown = ", ".join([part[:120] for part in islice(parts, 5)])
+    return shown if len(parts) <= 5 else f"{shown} and {len(parts) - 5:,} more"
+
+
+def fact_view(facts: Sequence[Fact]) -> dict[str, Json]:
+    """The facts as rules see them: defaults where nothing was found, and nothing at all where we could be wrong.
+
+    A missing name makes a condition over it fail, which counts as the dangerous answer.
+    """
+    found = {fact.name: fact.value for fact in facts}
+    view = {**DEFAULTS, **found}
+    if found.get("unbounded"):
+        del view["count"]
+    if "unscanned" in found:
+        view = {name: value for name, value in view.items() if name in found and name not in _SPOILT_BY_SIZE}
+    elif "truncated" in found:
+        view = {name: value for name, value in view.items() if name in found or name not in _READ_FROM_TEXT}
+    for name in found.get("unreadable", ()):
+        view.pop(name, None)
+        if name == "amount":
+            view.pop("total", None)
+    return view

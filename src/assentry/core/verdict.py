@@ -1,0 +1,122 @@
+"""What a policy says about an action: the gate, who is asked, how many must agree, and what time does."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+
+from assentry.core.action import Ordered
+
+
+class GateKind(Ordered):
+    """How an action passes, from loosest to strictest. `ask` is for questions and stands beside the scale."""
+
+    RUN = "run"
+    WATCH = "watch"
+    SOFT = "soft"
+    HARD = "hard"
+    MANUAL = "manual"
+    FORBID = "forbid"
+    ASK = "ask"
+
+    @property
+    def words(self) -> str:
+        """What it means for an action, to whoever reads the rules."""
+        return _WORDS[self]
+
+    @property
+    def holds(self) -> bool:
+        """Nothing runs before somebody was asked."""
+        return self in _HOLDING
+
+
+class IfChanged(Enum):
+    """What happens to something approved when what it depends on is no longer as the person saw it."""
+
+    ASK = "ask"
+    RUN = "run"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class AtEnd(Enum):
+    """What happens when the ladder is used up. There is no word for approve; `proceed` is for soft gates alone."""
+
+    DENY = "deny"
+    STAY = "stay"
+    PROCEED = "proceed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of a ladder: `after` that much time, remind those asked and widen the circle to `tell`."""
+
+    after: timedelta
+    remind: bool = False
+    tell: tuple[str, ...] = ()
+    rota: tuple[str, ...] = ()
+    """People or roles that take turns: each time the rung is climbed, the next of them is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """What happens as time passes without a decision."""
+
+    rungs: tuple[Rung, ...] = ()
+    loops: int = 0
+    """How often the rungs are climbed again after the first time."""
+    limit: timedelta | None = timedelta(hours=1)
+    """When the end is reached; `None` means never."""
+    at_end: AtEnd = AtEnd.DENY
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """How many distinct people must approve, and which roles must be among them."""
+
+    count: int = 1
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One reason to stop, in words. `gate` is the least that this reason demands."""
+
+    name: str
+    says: str
+    gate: GateKind
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gate an action must pass, the rule that chose it, a sentence of reason, and every trigger that fired."""
+
+    gate: GateKind
+    rule: str
+    because: str
+    triggers: tuple[Trigger, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    """Selectors (`alice`, `role:manager`, `team:platform`); empty means anyone who may review."""
+    quorum: Quorum = Quorum()
+    ladder: Ladder = Ladder()
+    undo_window: timedelta = timedelta(minutes=30)
+    review_after: bool = False
+    if_changed: IfChanged = IfChanged.ASK
+    """Show in the inbox for review once it has run, without blocking anything."""
+    observed: GateKind | None = None
+    """In observe mode: the gate that would have held this. Nothing is held while it is set."""
+    grant: str | None = None
+    """The grant that lifted the gate, if one did."""
+    policy_version: int = 0
+
+
+_WORDS = {
+    GateKind.RUN: "runs at once",
+    GateKind.WATCH: "runs at once and is noted down",
+    GateKind.SOFT: "runs unless somebody objects in time",
+    GateKind.HARD: "waits for a person",
+    GateKind.MANUAL: "waits for a person who types what they confirm",
+    GateKind.ASK: "asks a person what to do",
+    GateKind.FORBID: "is forbidden",
+}
+_HOLDING = {GateKind.SOFT, GateKind.HARD, GateKind.MANUAL, GateKind.ASK}

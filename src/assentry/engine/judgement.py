@@ -1,0 +1,344 @@
+"""The active policy and standing grants of a workspace, and what they say of a call."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import count
+from typing import TypeVar
+
+from assentry.core.action import Action, Assessment, Fact, Json
+from assentry.core.canonical import canonical, digest, restore
+from assentry.core.classify import assess, profile
+from assentry.core.decision import Candidate
+from assentry.core.grant import Grant, concerns
+from assentry.core.judge import is_stricter, judge, strictest
+from assentry.core.policy import Policy, Rule, builtin_policy
+from assentry.core.policy_file import load_policy
+from assentry.core.request import Request
+from assentry.core.run import NO_SCOPE, RunState, Scope
+from assentry.core.situation import Situation
+from assentry.core.switch import Setting, Switch, holding
+from assentry.core.text import default_line, render
+from assentry.core.verdict import GateKind, Quorum, Trigger, Verdict
+from assentry.engine.holding import HeldRun
+from assentry.engine.office import HeldUp
+from assentry.engine.tool import Tool
+from assentry.engine.waiting import SWEEP_SECONDS, Ear
+from assentry.errors import InvalidArguments, RunStopped
+from assentry.ports import Store
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who asks, for which run and step, and what the agent says about it. What it says are claims, not facts."""
+
+    agent: str = "agent"
+    run: str = ""
+    key: str = ""
+    goal: str = ""
+    why: str = ""
+    confidence: float | None = None
+    cost: float | None = None
+    alternatives: tuple[str, ...] = ()
+    draft_of: str = ""
+    active: HeldRun | None = field(default=None, compare=False, repr=False)
+    """The run that the call belongs to, where this process holds one."""
+
+    def __post_init__(self) -> None:
+        """What cannot be put on record is refused here, where whoever said it can be told."""
+        for name in ("agent", "run", "key", "goal", "why", "draft_of"):
+            _text(name, getattr(self, name))
+        if self.agent in ("", "*"):
+            raise InvalidArguments("an agent has a name, and * stands for all of them; pass agent=")
+        for name in ("confidence", "cost"):
+            value = getattr(self, name)
+            if value is not None and (type(value) not in (int, float) or not abs(value) <= _HUGE):
+                raise InvalidArguments(f"{name} must be a number; leave it out where there is none")
+            if value is not None and name == "cost" and value < 0:
+                raise InvalidArguments("a cost is not negative")
+        if not isinstance(self.alternatives, tuple):
+            raise InvalidArguments("alternatives must be a list of texts")
+        for each in self.alternatives:
+            _text("an alternative", each)
+
+
+_HUGE = 1e15
+
+
+def _text(name: str, value: object) -> None:
+    if type(value) is not str:
+        raise InvalidArguments(f"{name} must be text, not {type(value).__name__}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidArguments(f"{name} contains half a surrogate pair; pass valid Unicode") from None
+
+
+class Judgement:
+    """Judges calls by the policy that is active in the store, or the built-in one where there is none."""
+
+    def __init__(self, store: Store, workspace: str, fallback: Policy | None = None) -> None:
+        self._store, self._workspace = store, workspace
+        self._fallback = fallback or builtin_policy()
+        self.policy: Policy = self._fallback
+        self.grants: tuple[Grant, ...] = ()
+        self.switches: tuple[Switch, ...] = ()
+        """Those that hold somebody up."""
+        self.denied: frozenset[str] = frozenset()
+        """Agents that people denied something since they last allowed them anything."""
+        self._held_up: list[Ear] = []
+        self._asked, self._told, self._taking = count(1), 0, threading.Lock()
+        self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
+
+    async def refresh(self) -> None:
+        """The policy, the grants and the switches are those of the store."""
+        store, workspace = self._store, self._workspace
+        mine = next(self._asked)
+        switches, stored, grants = await asyncio.gather(
+            store.switches(workspace), store.policy(workspace), store.grants(workspace)
+        )
+        # The gate's own loop hears of changes, and its callers look by themselves: two threads, one after the other.
+        with self._taking:
+            if mine < self._told:
+                return  # somebody who asked later has been told already, all of it
+            self._told = mine
+            # First of all, since they hold whatever may be wrong with the rest.
+            self.switches = tuple(switch for switch in switches if switch.is_held)
+            self.denied = frozenset(switch.agent for switch in switches if switch.denials)
+            for ear in tuple(self._held_up):
+                ear.hear(None)
+            if stored is None:
+                self.policy = self._fallback
+            elif stored.version != self.policy.version:
+                loaded = load_policy(stored.text, f"policy version {stored.version}")
+                self.policy = replace(loaded, version=stored.version)
+            self.grants = grants
+
+    def held_up(self, agent: str) -> Switch | None:
+        """The stop switch that holds this agent up."""
+        return holding(self.switches, agent) if self.switches else None
+
+    async def until_go(self, agent: str, patience: float | None = None) -> None:
+        """No switch holds the agent up. Paused, it waits as long as it has patience; stopped, it is turned away."""
+        end = None if patience is None else time.monotonic() + patience
+        while (switch := self.held_up(agent)) is not None:
+            left = SWEEP_SECONDS if end is None else min(SWEEP_SECONDS, end - time.monotonic())
+            if switch.setting is Setting.STOP or left <= 0:
+                raise RunStopped("", switch.by, switch.reason, says=switch.says)
+            ear = Ear()
+            self._held_up.append(ear)
+            try:
+                if self.held_up(agent) is switch:
+                    async with asyncio.timeout(left):
+                        await ear.event.wait()
+            except TimeoutError:
+                await self.refresh()
+            finally:
+                self._held_up.remove(ear)
+
+    async def once_going(self, agent: str, patience: float | None, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gave, called while no switch holds the agent up; set in that very moment, it holds still."""
+        while True:
+            if self.switches:
+                await self.until_go(agent, patience)
+            try:
+                return await make()
+            except HeldUp:
+                await self.refresh()
+
+    def lock_down(self, reason: str) -> None:
+        """Whatever changes anything waits for a person, because the policy that should judge cannot be used."""
+        rule = Rule(
+            "locked down",
+            when="!effect.read",
+            gate=GateKind.HARD,
+            because=f"the active policy cannot be used: {reason}",
+        )
+        forbidden = tuple(each for each in self.policy.rules if each.gate is GateKind.FORBID)
+        self.policy = replace(builtin_policy(), rules=(*forbidden, rule), people=self.policy.people, version=-1)
+        self.grants = ()
+
+    def declared(self, tool: Tool) -> Tool:
+        """The tool as the policy's `actions:` section describes it, where that says anything."""
+        found = self.policy.declaration_for(tool.name)
+        if found is None:
+            return tool
+        key = (tool.name, self.policy.version)
+        known = self._tools.get(key)
+        # Only for this very tool: another of the same name may be less trusted, or have another schema.
+        if known is not None and known[0] is tool:
+            return known[1]
+        word = found.declaration
+        merged = replace(
+            tool.declared,
+            **{name: value for name in _ANSWERS if (value := getattr(word, name)) is not None},
+        )
+        told = replace(
+            tool,
+            declared=merged,
+            profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted, tool.claimed),
+        )
+        self._tools[key] = (tool, told)
+        return told
+
+    def judged(
+        self,
+        tool: Tool,
+        args: Mapping[str, Json],
+        context: Context,
+        now: datetime,
+        facts: Sequence[Fact] = (),
+        fired: tuple[Trigger, ...] = (),
+        without: Collection[str] = (),
+        scope: Scope = NO_SCOPE,
+    ) -> tuple[Action, Assessment, Verdict]:
+        """The call as an action, what it would do, and what policy says.
+
+        `without` names grants not to use; `scope` is that of a run that another process holds.
+        """
+        policy = self.policy
+        if policy.declared:
+            tool = self.declared(tool)
+        action = Action(
+            tool.name,
+            args,
+            context.agent,
+            tool.description,
+            tool.schema,
+            tool.declared,
+            tool.trusted,
+            context.why,
+            context.goal,
+            context.confidence,
+            context.cost,
+            context.alternatives,
+            tool.claimed,
+        )
+        assessment = assess(tool.profile, args, domains=policy.domains)
+        if facts:
+            assessment = replace(assessment, facts=(*assessment.facts, *facts))
+        grants = self.grants
+        if without:
+            grants = tuple(grant for grant in grants if grant.id not in without)
+        if context.active is not None:
+            situation = replace(context.active.situation(now), grants=grants)
+        else:
+            situation = Situation(context.run, context.goal, context.agent, scope=scope, grants=grants)
+        return action, assessment, judge(policy, action, assessment, situation, now, fired)
+
+    async def is_paused(self, request: Request) -> bool:
+        """A switch, or the run that it belongs to, holds up what is approved."""
+        held = self.held_up(request.ask.agent)
+        if held is not None and held.setting is Setting.PAUSE:
+            return True
+        run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
+        return run is not None and run.state is RunState.PAUSED
+
+    async def objection(self, tool: Tool, request: Request) -> str:
+        """Why what is approved may not begin by the policy known here; empty if it may.
+
+        Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed since.
+        """
+        candidate, ask = request.candidate, request.ask
+        permit = request.permit
+        run = await self._store.run(self._workspace, ask.run) if ask.run else None
+        held = self.held_up(ask.agent)
+        if held is not None and held.setting is Setting.STOP:
+            return held.says
+        if run is not None and run.state in (RunState.STOPPING, RunState.STOPPED):
+            return f"its run was stopped by {run.by}"
+        if request.votes and permit is not None and permit.policy_version == self.policy.version:
+            return ""
+        if not request.votes and candidate.verdict.grant is not None:
+            return await self._not_granted(request, candidate.verdict.grant)
+        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
+        context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
+        args = restore(candidate.args_text)
+        scope = NO_SCOPE if run is None else run.scope
+        _, _, verdict = self.judged(tool, args, context, await self._store.now(), facts, scope=scope)
+        most = (
+            candidate.verdict.gate if request.votes else GateKind.SOFT if request.word == "silence" else GateKind.WATCH
+        )
+        return f"policy says {verdict.gate}: {verdict.because}" if is_stricter(verdict.gate, most) else ""
+
+    async def _not_granted(self, request: Request, grant_id: str) -> str:
+        """Why the grant that a request names does not allow it: it must have been charged for this very request.
+
+        Each charge counts the grant up and leaves an entry; more entries than that were not made by charging.
+        """
+        given = await self._store.grants(self._workspace, live_only=False)
+        grant = next((each for each in given if each.id == grant_id), None)
+        if grant is None or not concerns(grant, request.candidate.action):
+            return "no such grant was given"
+        if grant.revoked_at is not None:
+            return "its grant was revoked"
+        if request.candidate.assessment.risk > grant.max_risk:
+            return f"its grant is for actions up to {grant.max_risk}"
+        await self._store.sequence(self._workspace)
+        charged: list[str] = []
+        start = 0
+        while page := await self._store.entries(self._workspace, subject=grant_id, start=start, limit=1000):
+            told = [json.loads(entry.text) for entry in page]
+            charged += [each["body"].get("request", "") for each in told if each["kind"] == "grant.used"]
+            start = page[-1].index + 1
+        if request.id not in charged or len(charged) > grant.used:
+            return "its grant was not charged for it"
+        return ""
+
+    def candidate(
+        self,
+        tool: Tool,
+        action: Action,
+        assessment: Assessment,
+        verdict: Verdict,
+        context: Context,
+        at_least: Verdict | None = None,
+    ) -> Candidate:
+        """Exactly what would run, with its digests. `at_least` is a verdict that may not be undercut."""
+        args_text = canonical(action.args)
+        content = digest(action.name, tool.schema_text, args_text)
+        permit = digest(content, self._workspace, context.agent, context.run, context.key)
+        rule = self.policy.rule_named(verdict.rule)
+        template = (rule.says if rule else "") or tool.says
+        says = (
+            render(template, action.args, assessment.facts)
+            if template
+            else default_line(action.name, assessment.facts, action.args)
+        )
+        verdict = verdict if at_least is None else stricter(at_least, verdict)
+        return Candidate(action, args_text, content, permit, assessment, verdict, says)
+
+
+_ANSWERS = ("reversible", "reach", "outside", "money", "risk")
+
+
+def stricter(first: Verdict, second: Verdict) -> Verdict:
+    """The verdict for changed bytes: `second`, judged on them, unless the first is stricter; never a smaller quorum."""
+    return replace(merged(first, second), observed=None, grant=None)
+
+
+def merged(first: Verdict, second: Verdict) -> Verdict:
+    """Both verdicts at once: the stricter gate, every trigger, and all the people that either asks for.
+
+    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular.
+    """
+    chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
+    seen = {trigger.name for trigger in chosen.triggers}
+    triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)
+    roles = tuple(dict.fromkeys(chosen.quorum.roles + other.quorum.roles))
+    watched = [gate for gate in (first.observed, second.observed) if gate is not None]
+    return replace(
+        chosen,
+        triggers=triggers,
+        reviewers=chosen.reviewers or other.reviewers,
+        quorum=Quorum(max(first.quorum.count, second.quorum.count), roles),
+        observed=strictest(watched) if watched else None,
+        grant=first.grant if first.grant == second.grant else None,
+    )

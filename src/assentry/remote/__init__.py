@@ -1,0 +1,1 @@
+"""Assentry on another machine, over HTTP."""
