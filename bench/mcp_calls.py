@@ -47,7 +47,17 @@ def command(way: str) -> list[str]:
         case "direct":
             return SERVER
         case "ours":
-            assentry = [sys.executable, "-m", "assentry", "--database", "mcp.db", "mcp", "--name", "weather", "--trusted"]
+            assentry = [
+                sys.executable,
+                "-m",
+                "assentry",
+                "--database",
+                "mcp.db",
+                "mcp",
+                "--name",
+                "weather",
+                "--trusted",
+            ]
             return [*assentry, "--", *SERVER]
         case _:
             return [sys.executable, HERE, way]

@@ -55,11 +55,11 @@ def allowed(rules: int, kind: str, calls: int) -> float:
     async def measured() -> float:
         for place in PLACES[:200]:
             await guarded(place)
-        await gate.store.flush()
+        await gate._store.flush()
         start = time.perf_counter()
         for number in range(calls):
             await guarded(PLACES[number % 997])
-        await gate.store.flush()
+        await gate._store.flush()
         total = time.perf_counter() - start
         start = time.perf_counter()
         for number in range(calls):
@@ -74,11 +74,11 @@ def allowed_plain(rules: int, kind: str, calls: int) -> float:
     gate, _, guarded = gate_for(rules, kind)
     for place in PLACES[:200]:
         guarded(place)
-    asyncio.run(gate.store.flush())
+    asyncio.run(gate._store.flush())
     start = time.perf_counter()
     for number in range(calls):
         guarded(PLACES[number % 997])
-    asyncio.run(gate.store.flush())
+    asyncio.run(gate._store.flush())
     total = time.perf_counter() - start
     start = time.perf_counter()
     for number in range(calls):

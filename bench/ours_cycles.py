@@ -31,9 +31,9 @@ def opened(database: str) -> tuple[assentry.Gate, Guarded]:
 
 async def inbox_beside(gate: assentry.Gate) -> assentry.Inbox:
     """The reviewer's side, in the same process and on the same store."""
-    judgement = Judgement(gate.store, gate.workspace)
+    judgement = Judgement(gate._store, gate.workspace)
     await judgement.refresh()
-    return assentry.Inbox(gate.store, gate.workspace, judgement)
+    return assentry.Inbox(gate._store, gate.workspace, judgement)
 
 
 def cycles(database: str, callers: int, each: int) -> float:
@@ -71,7 +71,7 @@ async def _cycles(gate: assentry.Gate, delete_files: Guarded, callers: int, each
         for each_time in range(each):
             assert await delete_files(paths=[*PATHS[:2], f"/srv/{number}.{each_time}.tmp"]) == 3
 
-    stop = gate.store.watch(heard)
+    stop = gate._store.watch(heard)
     try:
         start = time.perf_counter()
         await asyncio.gather(*(caller(number) for number in range(callers)))

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,28 @@ class Failed(RuntimeError):
     """A measuring process could not do what it was told."""
 
 
+def environment(directory: Path) -> dict[str, str]:
+    """The environment of a measured process: nothing of ours steers it, and it compiles its modules once only."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("ASSENTRY_")}
+    ours.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {**ours, "ASSENTRY_HOME": str(directory / "home"), "LANGSMITH_TRACING": "false"}
+
+
 class Subject:
     """One measuring process. It sleeps while another is asked."""
 
-    def __init__(self, script: str, python: str, directory: Path) -> None:
+    def __init__(self, script: str, python: str, directory: Path, source: Path = ROOT / "src") -> None:
         self.script = script
-        places = [str(ROOT), str(ROOT / "src")] if python == sys.executable else [str(ROOT)]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(places),
-            "ASSENTRY_HOME": str(directory / "home"),
-            "LANGSMITH_TRACING": "false",
-        }
+        places = [str(ROOT), str(source)] if python == sys.executable else [str(ROOT)]
         self._process = subprocess.Popen(
             [python, str(HERE / f"{script}.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=directory,
-            env=environment,
+            env={**environment(directory), "PYTHONPATH": os.pathsep.join(places)},
             text=True,
+            # Ctrl-C is for whoever measures, who ends it.
+            start_new_session=True,
         )
 
     def ask(self, do: str, **order: Any) -> Any:
@@ -60,11 +63,17 @@ class Subject:
             raise Failed(f"{self.script}: {answer['error']}")
         return answer["is"]
 
+    def stop(self) -> None:
+        """The process was killed in the middle of its work, and has gone."""
+        self._process.kill()
+        self.end()
+
     def end(self) -> None:
         """The process has gone."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
