@@ -1,5 +1,6 @@
 """A mailer made with LangGraph. It parks where a person has to decide, and any worker goes on with it.
 
+    pip install langgraph-checkpoint-sqlite
     python examples/langgraph_mail.py
     assentry inbox
     assentry worker langgraph_mail:gate     # with examples/ on PYTHONPATH

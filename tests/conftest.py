@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from argon2 import PasswordHasher
@@ -14,58 +13,39 @@ from argon2 import PasswordHasher
 from assentry.engine import identity
 from assentry.stores.postgres import PostgresStore
 from tests import postgres
+from tests.durations import Durations
 
 QUICK = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 BOTH = "ASSENTRY_TEST_BOTH"
-"""Environment variable that has every test run on both databases."""
-KINDS = ("sqlite", "postgres")
-SURFACES = (
-    "adapters/test_claude_code", "adapters/test_mcp", "cli/test_run_card", "cli/test_runs", "cli/test_timeline",
-    "engine/test_attacks_by_text", "engine/test_attacks_with_secrets", "engine/test_secrets_in_facts",
-    "remote/test_broken_line", "remote/test_docs", "remote/test_terminal", "server/test_agents_api",
-    "server/test_agents_runs_api", "server/test_alike", "server/test_api", "server/test_card_pages",
-    "server/test_costly_schemas", "server/test_door", "server/test_first_start", "server/test_matrix",
-    "server/test_odd_calls", "server/test_passkeys", "server/test_repeats", "server/test_sheets", "server/test_sso",
-    "server/test_step_up",
-)  # fmt: skip
-"""Pages, words and proofs of identity: what they keep is kept by stores that pass the same contract."""
-RACING = ("cleanup", "pipeline")
-"""The examples whose workers race; what they race for is the same in all."""
-WAITING = ("of_several_at_once", "ends_the_run", "the_scenario")
-"""What agents of frameworks do that wait in their process; all of the contract is run with those that park."""
-
-
-HALVED = ("adapters", "engine", "examples", "remote")
-"""Where each test is run on one of the two databases, drawn by its name; but what attacks is run on both."""
+"""Environment variable that has every test run on both databases, and agents of frameworks in both ways."""
 
 
 gc.disable()  # while everything is imported
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Surfaces run on one of the two databases, and agents in one of two ways, unless somebody wants both.
+def pytest_configure(config: pytest.Config) -> None:
+    """What each test takes is written down."""
+    config.pluginmanager.register(Durations(config))
 
-    What takes long begins first, so that no worker is left alone with it at the end.
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests run on SQLite; stores, attacks, and what agents do through a gate or the API, on PostgreSQL as well.
+
+    Those carry the mark `both_databases`. Agents of frameworks park; what is marked `both_ways` also runs with agents that
+    wait in their process.
     """
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-    if os.environ.get(BOTH):
-        return
-    here = Path(__file__).parent
+    for name, kinds, mark in (
+        ("database", ("sqlite", "postgres"), "both_databases"),
+        ("way", ("parks", "waits"), "both_ways"),
+    ):
+        if name in metafunc.fixturenames:
+            both = metafunc.definition.get_closest_marker(mark) or os.environ.get(BOTH)
+            metafunc.parametrize(name, kinds if both else kinds[:1], indirect=name == "database")
 
-    def is_away(item: pytest.Item) -> bool:
-        place = item.path.relative_to(here)
-        if str(place.with_suffix("")) in SURFACES:
-            return "[postgres" in item.name
-        if "two_workers_race" in item.name:
-            return not any(each in item.name for each in RACING)
-        kind = _database_of(item)
-        if kind in KINDS and place.parts[0] in HALVED and "attack" not in place.name:
-            return kind != KINDS[crc32(item.nodeid.replace(kind, "").encode()) % 2]
-        waits = isinstance(item.parent, pytest.Class) and "[waits]" in item.name
-        return waits and not any(each in item.name for each in WAITING)
 
-    config.hook.pytest_deselected(items=[item for item in items if is_away(item)])
-    items[:] = [item for item in items if not is_away(item)]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("proof") is None)
 
 
 def pytest_collection_finish() -> None:
@@ -73,10 +53,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
-
-
-def _database_of(item: pytest.Item) -> str:
-    return str(item.callspec.params.get("database", "")) if hasattr(item, "callspec") else ""
 
 
 @pytest.fixture(autouse=True)
@@ -137,9 +113,9 @@ def postgres_emptied(postgres_reused: postgres.Reused) -> str:
     return postgres_reused.fresh()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a database with nothing in it; whoever asks for it is run on both kinds."""
+    """The address of a database with nothing in it; `pytest_generate_tests` says of which kind."""
     if request.param == "sqlite":
         return str(tmp_path / "assentry.db")
     return str(request.getfixturevalue("postgres_emptied"))

@@ -13,7 +13,9 @@ from pathlib import Path
 
 SECONDS = 60
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.forked", "assentry.cli.app", "assentry.assemble", "assentry.remote.desk", "httpx"])
+_CONTEXT.set_forkserver_preload(
+    ["tests.forked", "assentry.cli.app", "assentry.assemble", "assentry.remote.desk", "httpx"]
+)
 
 
 @dataclass(frozen=True, slots=True)

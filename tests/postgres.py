@@ -28,6 +28,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
+from assentry.stores.postgres.connect import SCHEMA
+
 BINARIES = "ASSENTRY_TEST_POSTGRES_BIN"
 """Environment variable naming the bin directory to use instead of the one we would find."""
 
@@ -228,6 +230,11 @@ def server() -> Iterator[str]:
         yield running.url
 
 
+def beside(url: str, **more: Any) -> psycopg.Connection[Any]:
+    """A connection of ours to a database of Assentry, in which the tables have their short names."""
+    return psycopg.connect(url, autocommit=True, options=f"-c search_path={SCHEMA}", **more)
+
+
 @contextmanager
 def database(base_url: str) -> Iterator[str]:
     """The URL of a fresh, empty database on the server at `base_url`, dropped at the end."""
@@ -260,7 +267,7 @@ class Reused:
         self._name = f"r_{secrets.token_hex(8)}"
         _administer(self._base, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self._name)))
         self._prepare(self._url)
-        with psycopg.connect(self._url, autocommit=True) as connection:
+        with beside(self._url) as connection:
             self._shape = self._seen(connection)
         return self._url
 
@@ -291,7 +298,7 @@ class Reused:
                 time.sleep(0.005)
 
     def _emptied(self) -> bool:
-        with psycopg.connect(self._url, autocommit=True) as connection:
+        with beside(self._url) as connection:
             # Whatever keeps people from emptying tables does not concern us.
             connection.execute("SET session_replication_role = replica")
             # Of a few rows this takes a hundredth of the time of TRUNCATE, which makes every file anew.
@@ -309,21 +316,22 @@ class Reused:
 
 _KEPT = "('about', 'migrations')"
 _FILLED = f"""
-SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+SELECT relname FROM pg_class WHERE relnamespace = '{SCHEMA}'::regnamespace AND relkind = 'r'
     AND relname NOT IN {_KEPT}
 """
 _FROM_ONE = "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'"
-_SHAPE = """
+_PLACES = f"'public'::regnamespace, '{SCHEMA}'::regnamespace"
+_SHAPE = f"""
 SELECT md5(string_agg(line, chr(10) ORDER BY line)) FROM (
     SELECT concat(tgrelid::regclass, tgenabled, pg_get_triggerdef(oid)) AS line FROM pg_trigger
     UNION ALL
-    SELECT concat(relname, relkind, relacl, reloptions) FROM pg_class WHERE relnamespace = 'public'::regnamespace
+    SELECT concat(relname, relkind, relacl, reloptions) FROM pg_class WHERE relnamespace IN ({_PLACES})
     UNION ALL
     SELECT concat(attrelid::regclass, attname, atttypid, attnotnull, attacl)
     FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-    WHERE relnamespace = 'public'::regnamespace AND attnum > 0
+    WHERE relnamespace IN ({_PLACES}) AND attnum > 0
     UNION ALL
-    SELECT concat(proname, prosrc, proacl, proconfig) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+    SELECT concat(proname, prosrc, proacl, proconfig) FROM pg_proc WHERE pronamespace IN ({_PLACES})
     UNION ALL
     SELECT concat(conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint WHERE conrelid <> 0
     UNION ALL
@@ -332,6 +340,8 @@ SELECT md5(string_agg(line, chr(10) ORDER BY line)) FROM (
     SELECT concat('about', about::text) FROM about
     UNION ALL
     SELECT concat('setting', setconfig) FROM pg_db_role_setting
+    UNION ALL
+    SELECT concat('schema', nspname, nspacl) FROM pg_namespace WHERE nspname !~ '^pg_'
 ) AS lines
 """
 

@@ -21,7 +21,7 @@ from tests import forked
 ASSENTRY = [sys.executable, "-m", "assentry"]
 LONG = 300
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.proof
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -24,7 +24,7 @@ LONG = 240
 STUCK = 120
 LINK = re.compile(r"http://\S+/enter\?link=\S+")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONG + 60)]
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(LONG + 60)]
 
 
 class Demo:
@@ -139,8 +139,8 @@ class Keys:
         self.tab_to("budget")
         self.type("100")
         self.press("Enter")
-        self.page.wait_for_selector("h1:has-text('allow similar')")
-        self.send("Approve, and allow this")
+        self.page.wait_for_selector("#main[data-preview]:not([data-fresh])")
+        self.send("Approve and create this permission")
         self.page.wait_for_selector("body.inbox")
         self.ready()
 
@@ -165,7 +165,7 @@ class Keys:
         self.press("Control+a")
         self.type("team@example.org")
         self.send("Look at the change")
-        self.page.wait_for_selector("button:has-text('Let it run like this')")
+        self.page.wait_for_selector("#main[data-preview]:not([data-fresh])")
         self.send("Let it run like this")
         self.page.wait_for_selector("body.inbox")
         self.ready()

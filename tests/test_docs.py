@@ -62,6 +62,7 @@ class Reviewer(threading.Thread):
         await table.store.close()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("code", list(blocks("python")))
 def test_every_python_block_runs(code, tmp_path, assentry_home):
     reviewer = Reviewer(tmp_path / "assentry.db")

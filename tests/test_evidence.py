@@ -31,7 +31,7 @@ SUITES = (
 """All but `tamper`, whose sample `test_tamper.py` runs."""
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_sample_shows_no_violation_and_finds_every_planted_bug(suite: str, tmp_path: Path) -> None:

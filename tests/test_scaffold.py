@@ -44,7 +44,7 @@ def test_a_database_is_dropped_even_while_somebody_is_connected(postgres_url: st
     assert ask(postgres_url, f"SELECT count(*) FROM pg_database WHERE datname = '{name}'") == 0
 
 
-ROW = "INSERT INTO switches (workspace, agent, version, body) VALUES ('w', 'a', 1, '{}')"
+ROW = "INSERT INTO assentry_data.switches (workspace, agent, version, body) VALUES ('w', 'a', 1, '{}')"
 
 
 def test_a_database_that_is_used_again_is_empty_and_those_of_before_do_not_find_it(
@@ -56,8 +56,8 @@ def test_a_database_that_is_used_again_is_empty_and_those_of_before_do_not_find_
     straggler.execute(ROW)
     second = postgres_reused.fresh()
     assert ask(second, "SELECT oid FROM pg_database WHERE datname = current_database()") == number
-    assert ask(second, "SELECT count(*) FROM switches") == 0
-    assert ask(second, "SELECT count(*) FROM migrations") != 0
+    assert ask(second, "SELECT count(*) FROM assentry_data.switches") == 0
+    assert ask(second, "SELECT count(*) FROM assentry_data.migrations") != 0
     with pytest.raises(psycopg.OperationalError):
         straggler.execute(ROW)
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
@@ -69,6 +69,8 @@ def test_a_database_that_is_used_again_is_empty_and_those_of_before_do_not_find_
     [
         "ALTER TABLE entries DISABLE TRIGGER ALL",
         "CREATE TABLE left_behind ()",
+        "CREATE TABLE public.left_behind ()",
+        "CREATE SCHEMA left_behind",
         "GRANT ALL ON requests TO PUBLIC",
         "DELETE FROM about",
         "ALTER TABLE requests ADD COLUMN more int",
@@ -78,7 +80,7 @@ def test_a_database_that_was_altered_is_not_used_again(postgres_reused: postgres
     number = "SELECT oid FROM pg_database WHERE datname = current_database()"
     url = postgres_reused.fresh()
     before = ask(url, number)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with postgres.beside(url) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(altering)  # type: ignore[arg-type]
     assert ask(postgres_reused.fresh(), number) != before

@@ -1,46 +1,48 @@
-"""Settings become a Gate, an Inbox, a Worker: the only place where the parts are put together."""
+"""Settings become a Gate, an Inbox, a Worker: the only place where the parts are put together.
+
+A person's desk needs little of what a gate needs, so a gate's modules are imported when one is opened.
+"""
 
 import asyncio
-import logging
 import os
-import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assentry.core.authority import Principal, resolve
-from assentry.core.policy_file import load_policy
-from assentry.core.request import Request
-from assentry.core.text import visible
+from assentry.core.running import LEASE
+from assentry.engine.callers import clear
 from assentry.engine.chronicle import Chronicle
-from assentry.engine.errands import Errands, LocalErrands
-from assentry.engine.execution import LEASE
-from assentry.engine.gate import Gate, os_user
 from assentry.engine.identity import person_in
 from assentry.engine.inbox import Inbox
 from assentry.engine.judgement import Judgement
 from assentry.engine.notary import Notary
+from assentry.engine.os_user import os_user
 from assentry.engine.oversight import Oversight
 from assentry.engine.policies import apply_policy
 from assentry.engine.portal import Portal
 from assentry.engine.rules import Rules
 from assentry.errors import NotAllowed, SettingsError, StaleRequest
+from assentry.extras import needs
 from assentry.keys import KeyRing
 from assentry.ports import Store
 from assentry.settings import Settings, load
 from assentry.stores.sqlite import SqliteStore
 
-log = logging.getLogger("assentry.gate")
+if TYPE_CHECKING:
+    from assentry.engine.errands import Errands
+    from assentry.engine.gate import Gate
 
 
 def store_for(settings: Settings) -> Store:
     """The store that the settings name, not yet opened."""
     if settings.is_postgres:
-        # Its driver takes a third of a second to import, which every command on a file would pay.
-        from assentry.stores.postgres import PostgresStore
+        with needs("postgres", "a PostgreSQL address"):
+            from assentry.stores.postgres import PostgresStore
 
         return PostgresStore(settings.database)
     return SqliteStore(settings.database)
@@ -58,7 +60,7 @@ def open(
     workspace: str | None = None,
     agent: str | None = None,
     lease: timedelta = LEASE,
-) -> Gate:
+) -> "Gate":
     """A gate on this database: a file path (default `./assentry.db`) or a PostgreSQL address.
 
     `policy` is a file to begin with: it is applied where the store has no policy yet. Afterwards the store's
@@ -74,8 +76,10 @@ def open(
     return gate_for(load(given), lease=lease)
 
 
-def gate_for(settings: Settings, *, lease: timedelta = LEASE) -> Gate:
+def gate_for(settings: Settings, *, lease: timedelta = LEASE) -> "Gate":
     """A gate with exactly these settings, whatever the environment and the working directory say."""
+    from assentry.engine.gate import Gate
+
     portal = Portal()
     store, keys = store_for(settings), keys_for(settings)
     gate = Gate(
@@ -87,23 +91,14 @@ def gate_for(settings: Settings, *, lease: timedelta = LEASE) -> Gate:
         notary=Notary(store, keys, settings.workspace),
         lease=lease,
     )
-    gate.on_wait(_say_waiting)
     portal.run(_begin(gate, settings))
     return gate
 
 
-def _say_waiting(request: Request) -> None:
-    """Somebody who watches the program in a terminal sees that it is not hung, and what to do; logs have it too."""
-    says = visible(request.candidate.says, lines=False)
-    told = f"{request.code} waits for a person: {says} (decide with `assentry inbox`)"
-    if sys.stderr.isatty():
-        print(f"assentry: {told}", file=sys.stderr)
-    else:
-        log.info("%s", told)
+async def _begin(gate: "Gate", settings: Settings) -> None:
+    from assentry.engine.gate import store_of
 
-
-async def _begin(gate: Gate, settings: Settings) -> None:
-    store = gate.store
+    store = store_of(gate)
     await store.open()
     if settings.policy:
         text = read_policy(settings.policy)
@@ -125,10 +120,14 @@ async def _begin(gate: Gate, settings: Settings) -> None:
 def read_policy(file: str) -> str:
     """The text of a policy file that loads without complaint."""
     try:
-        text = Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-        raise SettingsError(f"the policy file {file} cannot be read: {reason}; check the path") from None
+        text = Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text; save it as YAML or JSON in UTF-8"
+        raise SettingsError(f"the policy file {file} cannot be read: {reason}") from None
+    except OSError as problem:
+        raise SettingsError(f"the policy file {file} cannot be read: {problem.strerror}; check the path") from None
+    from assentry.core.policy_file import load_policy
+
     load_policy(text, file)
     return text
 
@@ -148,6 +147,11 @@ class Desk:
     rules: Rules
     logged_in: str = ""
     """Who the server says sits here, where the desk is on another machine."""
+
+    async def look_for_the_gone(self) -> None:
+        """Requests whose callers are gone say so; behind a server, the server sees to that."""
+        if not self.logged_in:
+            await clear(self.store, self.settings.workspace)
 
     def person(self) -> Principal:
         """Who sits here: by the server's word, or by the operating system's and the policy's `people:`."""
@@ -174,7 +178,9 @@ async def desk(settings: Settings) -> Desk:
         return await _remote_desk(settings, keys)
     store = store_for(settings)
     await store.open()
-    return await desk_at(settings, store, keys)
+    place = await desk_at(settings, store, keys)
+    await place.look_for_the_gone()
+    return place
 
 
 async def _remote_desk(settings: Settings, keys: KeyRing) -> Desk:
@@ -214,9 +220,11 @@ TOKEN = "ASSENTRY_TOKEN"  # noqa: S105  the name of a variable
 
 
 @asynccontextmanager
-async def errands_for(settings: Settings, agent: str) -> AsyncIterator[Errands]:
+async def errands_for(settings: Settings, agent: str) -> "AsyncIterator[Errands]":
     """Where a program that carries out calls itself proposes them: at the server of the settings, or here."""
     if not settings.server:
+        from assentry.engine.errands import LocalErrands
+
         gate = await asyncio.to_thread(gate_for, settings)
         try:
             yield LocalErrands(gate.agent(agent), keys_for(settings))

@@ -56,7 +56,8 @@ class RunStopped(BaseException):
     def __init__(self, code: str, by: str, reason: str = "", *, says: str = "") -> None:
         self.code, self.by, self.reason = code, by, reason
         plain = f"run {code} was stopped by {by or 'a person'}{f': {reason}' if reason else ''}"
-        super().__init__(f"{says or plain}; end here")
+        self.says = says or plain
+        super().__init__(f"{self.says}; end here")
 
 
 class RunPaused(RunStopped):
@@ -139,6 +140,10 @@ class AlreadyDecided(Conflict):
         super().__init__(message, request_id=request_id, code=code, state=state)
 
 
+class CallerGone(Conflict):
+    """Nobody is waiting for the request any more, so there is nothing to approve; it can be dismissed."""
+
+
 class StaleRequest(Conflict):
     """The request changed since it was read; look at it again before deciding."""
 
@@ -212,6 +217,10 @@ class StoreError(AssentryError):
     """The database cannot be used as it is. The message says what to do."""
 
 
+class StoreMissing(StoreError):
+    """There is no database yet; it appears when an agent opens a gate."""
+
+
 class StoreBusy(StoreError):
     """Another process holds the database for longer than it should."""
 
@@ -238,3 +247,12 @@ class TamperFound(AssentryError):
 
 class SettingsError(AssentryError):
     """A setting that cannot be used. The message names it and its remedy."""
+
+
+class MissingExtra(SettingsError, ImportError):
+    """Something needs packages that are not installed. The message names the extra that brings them."""
+
+    def __init__(self, extra: str, what: str, missing: ImportError) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs the {extra} extra: pip install 'assentry[{extra}]'")
+        self.name, self.path = missing.name, missing.path

@@ -11,42 +11,34 @@ Everything lies under one directory, `$ASSENTRY_HOME`, that only its owner may r
 """
 
 import base64
-import fcntl
 import hmac
 import json
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
+from typing import TYPE_CHECKING, BinaryIO
 
 from assentry.core.audit import Entry
 from assentry.core.export import ROTATED
 from assentry.core.signing import PublicKeys, handover, key_id, public_key, raw
 from assentry.errors import KeyProblem
 from assentry.ports import Signed
+from assentry.system import create_private, locked, others_can_read, others_can_write, sync_directory
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 _SECRET_BYTES = 32
 _NONCE_BYTES = 12
 _SEALED = "v1"
-_OTHERS = 0o077
-_OTHERS_WRITE = 0o022
+_LOCK_SECONDS = 30.0
+"""Longer than another process takes to write a line, on any disk that still answers."""
 _FIELDS = ("workspace", "size", "text", "key_id", "signature")
 
 
@@ -54,6 +46,9 @@ def home() -> Path:
     """Where keys are kept unless somebody says otherwise."""
     if chosen := os.environ.get("ASSENTRY_HOME"):
         return Path(chosen)
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA", "")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "assentry"
     data = os.environ.get("XDG_DATA_HOME", "")
     # The XDG specification has relative paths ignored.
     return (Path(data) if Path(data).is_absolute() else Path.home() / ".local" / "share") / "assentry"
@@ -78,7 +73,7 @@ class KeyRing:
     def login(self, url: str) -> dict[str, str] | None:
         """The session that was begun with this server, where one was."""
         try:
-            kept = json.loads((self.directory / "logins.json").read_text())
+            kept = json.loads((self.directory / "logins.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
         found = kept.get(url.rstrip("/")) if isinstance(kept, dict) else None
@@ -89,13 +84,13 @@ class KeyRing:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = self.directory / "logins.json"
         try:
-            kept = json.loads(file.read_text())
+            kept = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             kept = {}
         kept = {name: value for name, value in kept.items() if name != url.rstrip("/")}
         fresh = file.with_suffix(".new")
         fresh.touch(mode=0o600)
-        fresh.write_text(json.dumps({**kept, **({url.rstrip("/"): session} if session else {})}))
+        fresh.write_text(json.dumps({**kept, **({url.rstrip("/"): session} if session else {})}), encoding="utf-8")
         fresh.replace(file)
 
     @property
@@ -127,9 +122,8 @@ class KeyRing:
         """The public key in `text` (PEM or hex) verifies signatures from now on; its id."""
         key = public_key(text)
         name = key_id(key)
-        pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         with _readable(self._keys):
-            self._put(f"{name}.pub", pem, replace=True)
+            self._put(f"{name}.pub", _pem(key), replace=True)
         return name
 
     def introduce(self, workspace: str, at: datetime, by: str) -> Entry:
@@ -160,6 +154,8 @@ class KeyRing:
 
     def seal(self, context: str, text: str) -> str:
         """`text`, encrypted and bound to `context`."""
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
         name = self._current("sealing", self._new_sealing_key)
         nonce = secrets.token_bytes(_NONCE_BYTES)
         box = ChaCha20Poly1305(self._secret(name)).encrypt(nonce, text.encode(), _bound(name, context))
@@ -167,6 +163,9 @@ class KeyRing:
 
     def unseal(self, context: str, sealed: str) -> str:
         """The text that was sealed for exactly this `context`."""
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
         version, _, rest = sealed.partition(".")
         name, _, box = rest.partition(".")
         if version != _SEALED:
@@ -205,9 +204,12 @@ class KeyRing:
             return _safe(path.read_text(encoding="ascii").strip())
 
     def _new_signing_key(self) -> str:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
         key = Ed25519PrivateKey.generate()
         name = key_id(key.public_key())
-        self._put(f"{name}.pub", key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        self._put(f"{name}.pub", _pem(key.public_key()))
         self._put(f"{name}.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return name
 
@@ -221,8 +223,11 @@ class KeyRing:
         for suffix in ("key", "pub", "secret"):
             (self._keys / f"{name}.{suffix}").unlink(missing_ok=True)
 
-    def _private(self, name: str) -> Ed25519PrivateKey:
+    def _private(self, name: str) -> "Ed25519PrivateKey":
         if name not in self._signing:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
             path = self._keys / f"{_safe(name)}.key"
             with _readable(path):
                 _refuse_shared(path)
@@ -267,20 +272,19 @@ class KeyRing:
         path = self._kept(identity)
         with _readable(path):
             _directory(path.parent)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                size = os.lseek(descriptor, 0, os.SEEK_END)
-                # A line without its end was never acknowledged: a crash cut it off.
-                whole = _after_last_newline(descriptor, size)
-                os.ftruncate(descriptor, whole)
-                line = json.dumps({name: getattr(signed, name) for name in _FIELDS}, ensure_ascii=False) + "\n"
-                _write(descriptor, line.encode(), whole)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            if not size:
-                _sync(path.parent)
+            with locked(path.with_suffix(".lock"), _LOCK_SECONDS):
+                create_private(path)
+                with path.open("r+b") as file:
+                    # A line without its end was never acknowledged: a crash cut it off.
+                    whole = _whole_lines(file)
+                    file.truncate(whole)
+                    file.seek(whole)
+                    line = json.dumps({name: getattr(signed, name) for name in _FIELDS}, ensure_ascii=False) + "\n"
+                    file.write(line.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                if not whole:
+                    sync_directory(path.parent)
 
     def kept(self, identity: str, workspace: str) -> tuple[tuple[Signed, ...], tuple[str, ...]]:
         """The checkpoints that `keep` wrote for this log, oldest first, and what is wrong with the file."""
@@ -316,7 +320,16 @@ def _bound(name: str, context: str) -> bytes:
     return f"{_SEALED}.{name}.{context}".encode()
 
 
+def _pem(key: "Ed25519PublicKey") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
 def _derived(secret: bytes, purpose: bytes) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     return HKDF(algorithm=SHA256(), length=_SECRET_BYTES, salt=None, info=purpose).derive(secret)
 
 
@@ -330,11 +343,13 @@ def _readable(path: Path) -> Iterator[None]:
     except PermissionError:
         raise KeyProblem(f"{path} may not be used by this user; run as its owner, or set ASSENTRY_HOME") from None
     except OSError as error:
-        raise KeyProblem(f"{path} cannot be used ({error.strerror}); set ASSENTRY_HOME to a directory of yours") from None
+        raise KeyProblem(
+            f"{path} cannot be used ({error.strerror}); set ASSENTRY_HOME to a directory of yours"
+        ) from None
 
 
 def _refuse_shared(path: Path) -> None:
-    if path.stat().st_mode & _OTHERS:
+    if others_can_read(path):
         raise KeyProblem(f"other users can read the private key {path}; run: chmod 600 '{path}'")
 
 
@@ -342,7 +357,7 @@ def _directory(path: Path) -> None:
     """`path` exists, and only its owner can change what is in it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
-    if path.stat().st_mode & _OTHERS_WRITE:
+    if others_can_write(path):
         raise KeyProblem(f"other users can change {path}; run: chmod 700 '{path}'")
 
 
@@ -364,30 +379,17 @@ def _put(path: Path, data: bytes, *, replace: bool) -> bool:
     finally:
         with suppress(FileNotFoundError):
             Path(temporary).unlink()
-    _sync(path.parent)
+    sync_directory(path.parent)
     return True
 
 
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write(descriptor: int, data: bytes, offset: int) -> None:
-    while data:
-        written = os.pwrite(descriptor, data, offset)
-        data, offset = data[written:], offset + written
-
-
-def _after_last_newline(descriptor: int, size: int) -> int:
+def _whole_lines(file: BinaryIO) -> int:
     """How much of the file consists of whole lines."""
-    end = size
+    end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 4096)
-        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
         if newline >= 0:
             return start + newline + 1
         end = start

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
@@ -250,6 +250,24 @@ class Store(Protocol):
 
     async def forget_credentials(self, workspace: str, before: datetime) -> None:
         """Sessions, links and replies that ended before that are gone."""
+        ...
+
+    async def show_caller(self, workspace: str, caller: str, life: timedelta, *, new: bool = False) -> bool:
+        """The process of this name is known to live for so long from now; false where it was taken for gone."""
+        ...
+
+    async def lost_callers(self, workspace: str) -> tuple[str, ...]:
+        """The processes that did not show in time that they live; none of them comes back under its name."""
+        ...
+
+    async def waited_for_by(
+        self, workspace: str, caller: str, *, after: str = "", limit: int = 100
+    ) -> tuple[Request, ...]:
+        """Pending and approved requests that name this process as one that waits for them; a keyset page by id."""
+        ...
+
+    async def forget_caller(self, workspace: str, caller: str) -> None:
+        """No request names this lost process any more, and neither does anything else."""
         ...
 
     async def policy(self, workspace: str) -> StoredPolicy | None:

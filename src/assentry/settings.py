@@ -1,7 +1,6 @@
 """Where things are: a small file and the environment become one frozen `Settings`."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -57,8 +56,10 @@ def load(given: Mapping[str, str | None] | None = None, *, directory: Path | Non
 def _from_file(path: Path, settings: Settings) -> Settings:
     if not path.is_file():
         return settings
+    import tomllib
+
     try:
-        document = tomllib.loads(path.read_text())
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
         raise SettingsError(f"{path.name} cannot be read: {problem}; mend it or move it away") from None
     known = {field.name for field in fields(Settings)}

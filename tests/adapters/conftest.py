@@ -5,23 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from assentry.assemble import desk
-from assentry.settings import load
 from tests.adapters.mcp_place import Place
+from tests.stage import stage
 
 
 @pytest.fixture
 async def place(database: str, tmp_path: Path) -> AsyncIterator[Place]:
     """On both databases."""
-    made = await desk(load({"database": database}))
-    yield Place(tmp_path, made, database)
-    await made.store.close()
+    async with stage(database, Place, folder=tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 async def one(tmp_path: Path) -> AsyncIterator[Place]:
     """On one of them."""
-    database = str(tmp_path / "assentry.db")
-    made = await desk(load({"database": database}))
-    yield Place(tmp_path, made, database)
-    await made.store.close()
+    async with stage(str(tmp_path / "assentry.db"), Place, folder=tmp_path) as made:
+        yield made

@@ -7,7 +7,7 @@ here, once with an agent that waits in its process and once with one that parks 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,13 +16,10 @@ import pytest
 
 import assentry
 from assentry.adapters.tool_calls import ask_person
-from assentry.assemble import desk
-from assentry.core.request import Request, State
+from assentry.core.request import State
 from assentry.core.run import Run, RunState
 from assentry.errors import GuardError, Parked, RunStopped
-from assentry.ports import Filter, RunFilter
-from assentry.settings import load
-from tests.at_desk import PATIENCE, AtDesk
+from tests.stage import PATIENCE, Stage, stage
 
 POLICY = """\
 version: 1
@@ -116,7 +113,9 @@ class Agent(Protocol):
 class Framework(Protocol):
     """How a test makes an agent."""
 
-    async def agent(self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Agent:
+    async def agent(
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+    ) -> Agent:
         """An agent with this script and these tools; `nested` has an agent inside it that has the tools.
 
         The outer one of a nested pair hands everything on to the inner one, in whatever way its framework has.
@@ -127,24 +126,22 @@ class Framework(Protocol):
 
 
 @dataclass
-class House(AtDesk):
-    """A gate with an agent of a framework, a desk of whoever decides, and a worker where agents park."""
+class House(Stage):
+    """An agent of a framework, a desk of whoever decides, and a worker where agents park."""
 
-    framework: Framework
-    wait: bool
-    stack: AsyncExitStack
+    framework: Any = None
+    wait: bool = False
     world: World = field(default_factory=World)
 
-    async def gate(self) -> assentry.Gate:
-        gate = assentry.open(self.database, agent="tester")
-        self.stack.push_async_callback(gate.close)
-        return gate
+    async def opened(self) -> assentry.Gate:
+        """A gate for another agent."""
+        return self.another_gate(agent="tester")
 
     async def agent(self, *turns: Turn, nested: bool = False) -> Agent:
-        gate = await self.gate()
+        gate = await self.opened()
         made = await self.framework.agent(gate, [*turns, DONE], self.world, wait=self.wait, nested=nested)
         if not self.wait:
-            await self.stack.enter_async_context(gate.worker())
+            await self.closing.enter_async_context(gate.worker())
         return made
 
     @asynccontextmanager
@@ -173,39 +170,11 @@ class House(AtDesk):
             await asyncio.sleep(0.02)
         return run
 
-    async def run(self) -> Run:
-        (run,) = await self.desk.store.runs("default", RunFilter(), limit=1)
-        return run
-
-    async def requests(self) -> list[Request]:
-        """Everything that was ever asked, oldest first, without what policy let run."""
-        found = (await self.inbox.page(Filter(states=tuple(State)))).requests
-        return sorted((each for each in found if each.candidate.verdict.gate.holds), key=lambda each: each.id)
-
-    async def approve(self, request: Request) -> None:
-        card = await self.inbox.brief(request.id)
-        await self.inbox.approve(self.me, request.id, confirm=card.phrase)
-
-    async def modify(self, request: Request, **args: Any) -> None:
-        card = await self.inbox.brief(request.id)
-        changed = {**request.candidate.action.args, **args}
-        await self.inbox.modify(self.me, request.id, changed, confirm=card.phrase)
-
-    async def deny(self, request: Request, reason: str, *, stop: bool = False) -> None:
-        await self.inbox.deny(self.me, request.id, reason, stop=stop)
-
-    async def answer(self, request: Request, value: Any) -> None:
-        await self.inbox.answer(self.me, request.id, value)
-
 
 @asynccontextmanager
 async def house_of(framework: Framework, database: str, *, wait: bool) -> AsyncIterator[House]:
-    place = await desk(load({"database": database}))
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(place.store.close)
-        stack.push_async_callback(framework.close)
-        made = House(database, place, framework, wait, stack)
-        await made.policy(POLICY)
+    async with stage(database, House, policy=POLICY, framework=framework, wait=wait) as made:
+        made.closing.push_async_callback(framework.close)
         yield made
 
 
@@ -228,9 +197,9 @@ class Contract:
     def framework(self, tmp_path: Path) -> Framework:
         raise NotImplementedError
 
-    @pytest.fixture(params=["waits", "parks"])
-    async def house(self, request: pytest.FixtureRequest, framework: Framework, tmp_path: Path) -> AsyncIterator[House]:
-        async with house_of(framework, str(tmp_path / "assentry.db"), wait=request.param == "waits") as made:
+    @pytest.fixture
+    async def house(self, way: str, framework: Framework, tmp_path: Path) -> AsyncIterator[House]:
+        async with house_of(framework, str(tmp_path / "assentry.db"), wait=way == "waits") as made:
             yield made
 
     async def test_what_may_run_runs_and_nobody_is_asked(self, house: House) -> None:
@@ -271,6 +240,7 @@ class Contract:
         assert told.startswith("sent to ann@example.com")
         assert "A person changed the input" in told
 
+    @pytest.mark.both_ways
     async def test_of_several_at_once_those_that_may_run_keep_their_results(self, house: House) -> None:
         if self.one_at_a_time:
             pytest.skip("it makes one call at a time")
@@ -306,10 +276,13 @@ class Contract:
         assert house.world.heard["c-c"] == "deleted /srv/c"
         assert len(await house.requests()) == 3
 
-    async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(self, house: House) -> None:
+    @pytest.mark.parametrize("calls", [(READ, MAIL, DELETE), (READ, DELETE, MAIL)], ids=["first", "last"])
+    async def test_one_of_two_is_decided_and_runs_while_the_other_waits_on(
+        self, house: House, calls: tuple[Any, ...]
+    ) -> None:
         if self.one_at_a_time:
             pytest.skip("it makes one call at a time")
-        async with house.at_work(turn(READ, MAIL, DELETE)):
+        async with house.at_work(turn(*calls)):
             by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
             await house.approve(by_name["send_mail"])
             await house.in_state(by_name["send_mail"].id, State.DONE)
@@ -345,7 +318,7 @@ class Contract:
         self, framework: Framework, tmp_path: Path
     ) -> None:
         async with house_of(framework, str(tmp_path / "assentry.db"), wait=False) as house:
-            gate = await house.gate()
+            gate = await house.opened()
             agent = await framework.agent(gate, [turn(READ, DELETE), DONE], house.world, wait=False, nested=False)
             with pytest.raises(Parked):
                 await agent.begin("tidy up", "k1")
@@ -383,6 +356,7 @@ class Contract:
         (request,) = await house.requests()
         assert (request.state, "no file /x" in request.error) == (State.FAILED, True)
 
+    @pytest.mark.both_ways
     async def test_a_person_who_ends_the_run_ends_it(self, house: House) -> None:
         agent = await house.agent(turn(DELETE), turn(MAIL))
         work = asyncio.create_task(agent.begin("tidy up", "k1"))
@@ -402,6 +376,7 @@ class Contract:
         async with asyncio.timeout(PATIENCE):
             await house.ended()
 
+    @pytest.mark.both_ways
     async def test_the_scenario(self, house: House) -> None:
         """Read, read, risky write, dangerous mail with a modified recipient, denied delete, clarification."""
         again = ("c-read2", "read_file", {"path": "/srv/s"})

@@ -69,7 +69,7 @@ async def main() -> None:
         except assentry.Parked:
             did("parked")
     async with gate.worker():
-        while (run := (await gate.store.runs("default", RunFilter()))[0]).state.is_open:
+        while (run := (await gate._store.runs("default", RunFilter()))[0]).state.is_open:
             await asyncio.sleep(0.01)
     did(json.dumps(run.outcome or run.error))
     await gate.close()

@@ -21,22 +21,19 @@ from assentry.adapters.mcp_proxy.held import Manner
 from assentry.adapters.mcp_proxy.link import Link, linked
 from assentry.adapters.mcp_proxy.logins import Logins
 from assentry.adapters.mcp_proxy.servers import Server
-from assentry.assemble import Desk, errands_for, keys_for
-from assentry.core.request import Request, State
+from assentry.assemble import errands_for, keys_for
 from assentry.engine.errands import Notebook
-from assentry.ports import Filter
 from assentry.settings import load
+from tests.stage import Stage
 
 SERVER, PLAIN = (Path(__file__).parent / name for name in ("mcp_server.py", "mcp_plain.py"))
 
 
 @dataclass
-class Place:
+class Place(Stage):
     """A server behind the proxy, its ledger, and the desk of whoever decides."""
 
-    folder: Path
-    desk: Desk
-    database: str
+    folder: Path = Path()
 
     @property
     def ledger(self) -> list[str]:
@@ -93,24 +90,6 @@ class Place:
         """The official client, with the proxy in this process."""
         async with self.link(server, manner, far) as wire, Client(wire.transport(), mode=mode, **more) as made:  # type: ignore[arg-type]
             yield made
-
-    async def waiting(self, number: int = 1) -> list[Request]:
-        async with asyncio.timeout(30):
-            while True:
-                found = (await self.desk.inbox.page(Filter(states=(State.PENDING,)))).requests
-                if len(found) >= number:
-                    return list(found)
-                await asyncio.sleep(0.02)
-
-    async def approve(self, request: Request) -> None:
-        card = await self.desk.inbox.brief(request.id)
-        await self.desk.inbox.approve(self.desk.person(), request.id, confirm=card.phrase)
-
-    async def becomes(self, request: Request, state: State) -> Request:
-        async with asyncio.timeout(20):
-            while (found := await self.desk.store.request("default", request.id)) is None or found.state is not state:
-                await asyncio.sleep(0.02)
-            return found
 
 
 @dataclass

@@ -85,7 +85,9 @@ class Loops:
     def __init__(self, server: ModelServer, which: str) -> None:
         self._server, self._which = server, which
 
-    async def agent(self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool) -> Loop:
+    async def agent(
+        self, gate: assentry.Gate, turns: Sequence[Turn], world: World, *, wait: bool, nested: bool
+    ) -> Loop:
         server = self._server
         server.turns, server.heard = turns, world.heard
         if self._which == "anthropic":
@@ -130,7 +132,7 @@ async def test_a_function_of_ones_own_that_is_called_ask_person_is_no_question(t
         return question
 
     async with house_of(Loops(ModelServer(), ""), str(tmp_path / "assentry.db"), wait=True) as house:
-        tools = Toolbox(await house.gate(), [ask_person])
+        tools = Toolbox(await house.opened(), [ask_person])
         task = house.start(tools.call("ask_person", {"question": "Nice weather?", "disk": "a"}, "c-1"))
         (request,) = await house.waiting()
         assert request.ask.question is None

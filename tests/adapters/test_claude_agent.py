@@ -25,6 +25,8 @@ from tests import forked
 from tests.adapters.contract import DELETE, MAIL, READ, Contract, House, Turn, World, house_of, turn
 from tests.adapters.model_server import ModelServer, model_server
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
@@ -126,7 +128,7 @@ async def test_of_several_that_wait_one_is_deferred_and_the_others_are_found_whe
 
 
 async def test_options_with_our_hooks_wait_in_place(house: House, server: ModelServer, tmp_path: Path) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     server.turns, server.heard = [turn(MAIL), Turn(text="all done")], house.world.heard
     options = hooked(gate, options_for(server, house.world, tmp_path))
 
@@ -141,7 +143,7 @@ async def test_options_with_our_hooks_wait_in_place(house: House, server: ModelS
 
 
 async def test_claudes_own_tools_are_judged_too(house: House, server: ModelServer, tmp_path: Path) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     command = {"command": f"touch {tmp_path}/made", "description": "make it"}
     server.turns, server.heard = [turn(("c-1", "Bash", command)), Turn(text="all done")], house.world.heard
     options = hooked(gate, options_for(server, house.world, tmp_path))
@@ -166,7 +168,7 @@ async def test_claudes_own_tools_are_judged_too(house: House, server: ModelServe
 async def test_what_claudes_own_rules_leave_open_is_asked(
     house: House, server: ModelServer, tmp_path: Path, word: str
 ) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     server.turns, server.heard = [turn(MAIL), Turn(text="all done")], house.world.heard
     options = replace(options_for(server, house.world, tmp_path), can_use_tool=permissions(gate))
 
@@ -233,7 +235,7 @@ def tool_named(name: str, says: str, schema: dict[str, Any], did: list[Any]) -> 
 async def test_another_tool_that_is_called_ask_person_is_no_question(
     house: House, server: ModelServer, tmp_path: Path
 ) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     call = ("c-1", ASK, {"question": "Nice weather?", "disk": "/dev/sda"})
     server.turns, server.heard = [turn(call), Turn(text="all done")], house.world.heard
     did: list[Any] = []
@@ -252,7 +254,7 @@ async def test_another_tool_that_is_called_ask_person_is_no_question(
 
 
 async def test_a_strangers_tool_that_is_called_ask_person_is_no_question(house: House) -> None:
-    hooks = Hooks(ToolCalls(await house.gate()))
+    hooks = Hooks(ToolCalls(await house.opened()))
     task = house.start(hooks.before(event_of(f"mcp__stranger__{ASK}", {"question": "Well?", "disk": "a"}), "t-1", None))
     (request,) = await house.waiting()
     assert request.ask.question is None
@@ -262,7 +264,7 @@ async def test_a_strangers_tool_that_is_called_ask_person_is_no_question(house: 
 
 async def test_only_the_question_and_its_answer_reach_our_own_ask_person(house: House) -> None:
     options = ClaudeAgentOptions(mcp_servers={"people": create_sdk_mcp_server("people", tools=[ask_person])})
-    (matcher,) = (hooked(await house.gate(), options).hooks or {})["PreToolUse"]
+    (matcher,) = (hooked(await house.opened(), options).hooks or {})["PreToolUse"]
     event = event_of(f"mcp__people__{ASK}", {"question": "Well?", "choices": ["yes", "no"], "disk": "a"})
     task = house.start(matcher.hooks[0](event, "t-1", {"signal": None}))
     (request,) = await house.waiting()
@@ -301,7 +303,7 @@ async def test_what_another_hook_changed_after_it_was_approved_is_not_on_record_
     server.turns, server.heard = [turn(DELETE), Turn(text="all done")], house.world.heard
     theirs = hook_that(permissionDecision="allow", updatedInput={"path": "/srv/other"})
     options = replace(options_for(server, house.world, tmp_path), hooks=theirs)
-    task = house.start(spoken(hooked(await house.gate(), options, others=True)))
+    task = house.start(spoken(hooked(await house.opened(), options, others=True)))
     (request,) = await house.waiting()
     await house.approve(request)
     assert (await task)[-1].result == "all done"
@@ -312,7 +314,7 @@ async def test_what_another_hook_changed_after_it_was_approved_is_not_on_record_
 
 
 async def test_options_with_hooks_that_could_change_calls_are_refused(house: House) -> None:
-    gate, options = await house.gate(), ClaudeAgentOptions(hooks=hook_that())
+    gate, options = await house.opened(), ClaudeAgentOptions(hooks=hook_that())
     for make in (hooked, attach):
         with pytest.raises(GuardError, match="others=True"):
             make(gate, options)
@@ -323,7 +325,7 @@ async def test_a_call_that_another_hook_turns_away_does_not_stay_running(
     house: House, server: ModelServer, tmp_path: Path
 ) -> None:
     gate = assentry.open(house.database, agent="tester", lease=timedelta(seconds=1))
-    house.stack.push_async_callback(gate.close)
+    house.closing.push_async_callback(gate.close)
     server.turns, server.heard = [turn(DELETE), Turn(text="all done")], house.world.heard
     theirs = hook_that(permissionDecision="deny", permissionDecisionReason="no")
     options = replace(options_for(server, house.world, tmp_path), hooks=theirs)
@@ -337,7 +339,7 @@ async def test_a_call_that_another_hook_turns_away_does_not_stay_running(
 
 
 async def test_the_end_of_one_agent_is_not_the_end_of_the_calls_of_another(house: House) -> None:
-    hooks = Hooks(ToolCalls(await house.gate()))
+    hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before({**event, "agent_id": "inner"}, "t-1", None)
     for other in ({}, {"agent_id": "second"}, {"session_id": "s2", "agent_id": "inner"}):
@@ -348,7 +350,7 @@ async def test_the_end_of_one_agent_is_not_the_end_of_the_calls_of_another(house
 
 @pytest.mark.parametrize("response", ["cut \ud83d", {"price": float("nan")}, {"text": ["cut \ud83d"]}, "x" * 2_000_000])
 async def test_what_came_back_is_on_record_whatever_it_is(house: House, response: Any) -> None:
-    hooks = Hooks(ToolCalls(await house.gate()))
+    hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before(event, "t-1", None)
     assert await hooks.after({**event, "hook_event_name": "PostToolUse", "tool_response": response}, "t-1", None) == {}
@@ -356,7 +358,7 @@ async def test_what_came_back_is_on_record_whatever_it_is(house: House, response
 
 
 async def test_an_error_with_half_a_character_is_on_record(house: House) -> None:
-    hooks = Hooks(ToolCalls(await house.gate()))
+    hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before(event, "t-1", None)
     await hooks.after({**event, "hook_event_name": "PostToolUseFailure", "error": "cut \ud83d"}, "t-1", None)
@@ -385,7 +387,7 @@ async def test_a_session_whose_process_died_before_it_parked_says_what_to_do(
 ) -> None:
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, house.database)
     assert await killed.wait() == 9
-    gate = await house.gate()
+    gate = await house.opened()
     attach(gate, options_for(server, house.world, tmp_path))
     async with gate.worker(), asyncio.timeout(20):
         while (run := await house.run()).state is not RunState.FAILED:

@@ -26,27 +26,17 @@ from assentry.core.run_life import Enter, Stop, advance_run
 from assentry.errors import GuardError, InvalidArguments, RunStopped
 from assentry.ports import Filter, RunFilter
 from assentry.settings import load
-from tests.engine.conftest import House
+from tests.stage import Stage, stage
 
 SCRIPT = Path(__file__).parent / "dbos_process.py"
 
 
-class Works(House):
-    """A house with a DBOS of its own, and what its functions did."""
+class Works(Stage):
+    """A stage with a DBOS of its own, and what its functions did."""
 
     host: DbosHost
     system: str
     did: list[str]
-
-    async def run(self) -> Run:
-        (run,) = await self.desk.store.runs("default", RunFilter())
-        return run
-
-    async def until_run(self, *states: RunState) -> Run:
-        async with asyncio.timeout(30):
-            while (run := await self.run()).state not in states:
-                await asyncio.sleep(0.01)
-        return run
 
     async def status(self) -> WorkflowStatus:
         (found,) = await DBOS.list_workflows_async()
@@ -68,6 +58,10 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     if request.param == "sqlite":
         return str(tmp_path / "assentry.db"), f"sqlite:///{tmp_path / 'dbos.sqlite'}"
     url = str(request.getfixturevalue("postgres_database"))
+    if request.param == "postgres, DBOS first":
+        DBOS(config=config(url))
+        DBOS.launch()
+        DBOS.destroy(destroy_registry=True)
     return url, url
 
 
@@ -79,33 +73,27 @@ def config(system: str, **more: Any) -> DBOSConfig:
 @pytest.fixture
 async def works(places: tuple[str, str]) -> AsyncIterator[Works]:
     database, system = places
-    gate = await asyncio.to_thread(assentry.open, database, agent="cleanup", lease=timedelta(seconds=30))
-    made = Works(database, await desk(load({"database": database})), gate)
-    made.system, made.did = system, []
-    made.host = dbos_host(gate, DBOS(config=config(system)))
+    async with stage(database, Works, agent="cleanup", lease=timedelta(seconds=30)) as made:
+        made.system, made.did = system, []
+        made.host = dbos_host(made.gate, DBOS(config=config(system)))
 
-    @DBOS.step()
-    async def find(pattern: str) -> list[str]:
-        made.did.append(f"find {pattern}")
-        return [f"{pattern}{n}" for n in range(3)]
+        @DBOS.step()
+        async def find(pattern: str) -> list[str]:
+            made.did.append(f"find {pattern}")
+            return [f"{pattern}{n}" for n in range(3)]
 
-    @gate.guard(reversible=True, reach="local")
-    async def move_file(path: str) -> str:
-        made.did.append(f"move {path}")
-        return path.upper()
+        @made.gate.guard(reversible=True, reach="local")
+        async def move_file(path: str) -> str:
+            made.did.append(f"move {path}")
+            return path.upper()
 
-    @gate.guard(reversible=False)
-    async def delete_files(files: list[str]) -> int:
-        made.did.append(f"delete {len(files)}")
-        return len(files)
+        @made.gate.guard(reversible=False)
+        async def delete_files(files: list[str]) -> int:
+            made.did.append(f"delete {len(files)}")
+            return len(files)
 
-    made.find, made.move, made.delete = find, move_file, delete_files  # type: ignore[attr-defined]
-    yield made
-    for task in made.tasks:
-        task.cancel()
-    await asyncio.gather(*made.tasks, return_exceptions=True)
-    await gate.close()
-    await made.desk.store.close()
+        made.find, made.move, made.delete = find, move_file, delete_files  # type: ignore[attr-defined]
+        yield made
     DBOS.destroy(destroy_registry=True)
 
 
@@ -127,6 +115,7 @@ async def test_a_workflow_that_need_not_wait_ends_as_a_finished_run(works: Any) 
     assert works.did == ["find a", "move a0"]
 
 
+@pytest.mark.parametrize("places", ["sqlite", "postgres", "postgres, DBOS first"], indirect=True)
 async def test_a_parked_workflow_goes_on_once_decided_and_its_finished_steps_are_not_run_again(works: Any) -> None:
     @works.host.workflow
     async def tidy(pattern: str) -> list[Any]:
@@ -264,7 +253,7 @@ async def test_what_fails_because_another_process_holds_the_run_is_no_outcome(wo
         await works.find("a")
         record = await works.run()
         taken = Enter(record.worker, timedelta(seconds=30))
-        await works.gate.store.transact(
+        await works.gate._store.transact(
             "default", None, lambda view: advance_run(view.run, taken, view.now), run=record.id
         )
         raise ValueError("not mine any more")
@@ -328,7 +317,7 @@ async def test_a_person_who_stops_the_run_cancels_the_workflow(works: Any) -> No
     async def tidy() -> None:
         await works.move("a")
         record = await works.run()
-        await works.gate.store.transact(
+        await works.gate._store.transact(
             "default", None, lambda view: advance_run(view.run, Stop("ann", "enough"), view.now), run=record.id
         )
         while True:
@@ -453,6 +442,7 @@ async def looked_into(places: tuple[str, str]) -> None:
     await table.store.close()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("where", "did", "outcome"),
     [

@@ -15,6 +15,8 @@ from assentry.settings import load
 from tests.adapters.model_server import models_of_pages
 from tests.test_docs import BLOCK, ROOT, Reviewer
 
+pytestmark = pytest.mark.proof
+
 PAGES = ("langgraph", "langchain", "claude-agent", "openai-agents", "pydantic-ai")
 
 

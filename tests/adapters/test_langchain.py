@@ -97,7 +97,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 async def test_it_takes_the_configuration_of_the_one_it_replaces(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     note = Turn((("c-1", "note", {"text": "small"}), ("c-2", "note", {"text": "large"})))
     interrupt_on = {
         "note": {
@@ -123,7 +123,7 @@ async def test_it_takes_the_configuration_of_the_one_it_replaces(house: House) -
 @pytest.mark.parametrize("wrong", [{"note": {}}, {"note": {"allowed_decision": ["approve"]}}, {"note": "yes"}])
 async def test_a_configuration_that_would_silently_ask_nobody_is_refused(house: House, wrong: Any) -> None:
     with pytest.raises(GuardError, match="note"):
-        AssentryMiddleware(await house.gate(), wrong)
+        AssentryMiddleware(await house.opened(), wrong)
 
 
 def asking(mode: Any, *tools: str) -> HumanInTheLoopMiddleware[Any, Any]:
@@ -138,7 +138,7 @@ def asking(mode: Any, *tools: str) -> HumanInTheLoopMiddleware[Any, Any]:
 async def test_what_langchains_own_middleware_says_is_told_and_what_it_does_not_allow_is_not_offered(
     house: House,
 ) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     config: Any = {"allowed_decisions": ["approve", "reject"], "description": "customers read it"}
     agent = create_agent(
         model([Turn((MAIL,)), Turn(text="all done")], house.world), house.world.tools,
@@ -158,7 +158,7 @@ async def test_what_langchains_own_middleware_says_is_told_and_what_it_does_not_
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 async def test_agents_with_langchains_own_middleware_show_up_unchanged(house: House, mode: Any) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     theirs = asking(mode, "delete_file", "send_mail")
     calls = Turn((DELETE, MAIL, ("c-b", "delete_file", {"path": "/srv/b"})))
     agent = create_agent(

@@ -36,7 +36,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 async def test_middleware_that_asks_about_one_tool_switches_no_gate_off_for_others(house: House, mode: Any) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     theirs = asking(mode, "send_mail")
     agent = create_agent(
         model([turn(DELETE), DONE], house.world), house.world.tools, middleware=[theirs], checkpointer=InMemorySaver()
@@ -61,7 +61,7 @@ def wrapped(how: str, node: ToolNode) -> Any:
 
 @pytest.mark.parametrize("how", ["fallbacks", "config", "retry", "sequence"])
 async def test_tool_nodes_are_found_however_they_are_wrapped(house: House, how: str) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     graph = StateGraph(MessagesState)
     graph.add_node("model", scripted([turn(DELETE), DONE], house.world))
     graph.add_node("tools", wrapped(how, ToolNode(house.world.tools)))
@@ -78,7 +78,7 @@ async def test_tool_nodes_are_found_however_they_are_wrapped(house: House, how: 
 
 
 async def test_a_graph_that_a_node_calls_by_itself_is_not_left_ungated(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     inner = graph_of([turn(DELETE), DONE], house.world).compile()
 
     async def node(state: MessagesState) -> Any:
@@ -93,7 +93,7 @@ async def test_a_graph_that_a_node_calls_by_itself_is_not_left_ungated(house: Ho
 
 @pytest.mark.parametrize("first", [True, False, None])
 async def test_one_approval_is_one_attempt_whoever_would_try_again(house: House, first: bool | None) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     retry = ToolRetryMiddleware(max_retries=3, initial_delay=0, jitter=False)
     ours = [] if first is None else [AssentryMiddleware(gate)]
     middleware = [*ours, retry] if first else [retry, *ours]
@@ -110,7 +110,7 @@ async def test_one_approval_is_one_attempt_whoever_would_try_again(house: House,
 
 
 async def test_several_that_wait_in_one_node_are_all_decided_without_asyncio_too(house: House, tmp_path: Path) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     calls = [{"id": f"c-{name}", "name": "delete_file", "args": {"path": name}} for name in "abc"]
 
     def delete_file(path: str) -> str:
@@ -127,7 +127,7 @@ async def test_several_that_wait_in_one_node_are_all_decided_without_asyncio_too
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
     graph.add_edge("tools", "model")
-    saver = house.stack.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
+    saver = house.closing.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
     await attach(gate, graph.compile(checkpointer=saver)).ainvoke(TASK, CONFIG)
     async with gate.worker(), asyncio.timeout(30):
         by_path = {each.candidate.action.args["path"]: each for each in await house.waiting(3)}
@@ -139,7 +139,7 @@ async def test_several_that_wait_in_one_node_are_all_decided_without_asyncio_too
 
 
 async def test_a_denial_is_not_overridden_by_what_a_program_resumes_with(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     theirs = asking("batched", "delete_file")
     agent = create_agent(
         model([turn(DELETE), DONE], house.world), house.world.tools, middleware=[theirs], checkpointer=InMemorySaver()
@@ -154,7 +154,7 @@ async def test_a_denial_is_not_overridden_by_what_a_program_resumes_with(house: 
 
 @pytest.mark.parametrize("id_of", ["another's", "nobody's"])
 async def test_a_forged_interrupt_is_a_question_like_any_other(house: House, id_of: str) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     other = await gate.propose("delete_file", {"path": "x"}, key="k")
     assert other.request is not None
     await house.deny(other.request, "no")
@@ -178,7 +178,7 @@ async def test_a_forged_interrupt_is_a_question_like_any_other(house: House, id_
 
 
 async def test_a_step_back_uses_no_approval_twice(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     theirs = asking("batched", "delete_file", "send_mail")
     agent = create_agent(
         model([turn(DELETE), turn(MAIL), DONE], house.world), house.world.tools, middleware=[theirs],
@@ -203,7 +203,7 @@ async def test_a_step_back_uses_no_approval_twice(house: House) -> None:
 
 
 async def test_an_id_that_is_used_again_runs_nothing_and_is_told_to_the_model(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     again = ("c-delete", "delete_file", {"path": "/srv/other"})
     made = attach(gate, graph_of([turn(DELETE), turn(again), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke(TASK, CONFIG)
@@ -215,7 +215,7 @@ async def test_an_id_that_is_used_again_runs_nothing_and_is_told_to_the_model(ho
 
 
 async def test_what_a_tool_says_that_cannot_be_kept_is_no_failure(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
 
     async def delete_file(path: str) -> str:
         """Deletes a file for good."""
@@ -236,7 +236,7 @@ async def test_what_a_tool_says_that_cannot_be_kept_is_no_failure(house: House) 
 
 
 async def test_what_a_worker_needs_of_a_thread_is_on_record_before_it_ever_parks(house: House) -> None:
-    gate, started = await house.gate(), asyncio.Event()
+    gate, started = await house.opened(), asyncio.Event()
 
     async def slow(_: MessagesState) -> None:
         started.set()
@@ -253,7 +253,7 @@ async def test_what_a_worker_needs_of_a_thread_is_on_record_before_it_ever_parks
 @pytest.mark.parametrize("awaited", [True, False])
 async def test_our_own_errors_out_of_a_tool_are_its_errors(house: House, tmp_path: Path, awaited: bool) -> None:
     """It ran, so the model is not told that it did not."""
-    gate = await house.gate()
+    gate = await house.opened()
 
     def delete_file(path: str) -> str:
         """Deletes a file for good."""
@@ -273,7 +273,7 @@ async def test_our_own_errors_out_of_a_tool_are_its_errors(house: House, tmp_pat
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
     graph.add_edge("tools", "model")
-    sync = house.stack.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
+    sync = house.closing.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
     made = attach(gate, graph.compile(checkpointer=InMemorySaver() if awaited else sync), wait=True)
     work = house.start(made.ainvoke(TASK, CONFIG))
     await house.approve((await house.waiting())[0])

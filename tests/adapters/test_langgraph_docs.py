@@ -31,10 +31,10 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def attached(house: House, graph: Any, **more: Any) -> AttachedGraph:
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, graph, wait=house.wait, **more)
     if not house.wait:
-        await house.stack.enter_async_context(gate.worker())
+        await house.closing.enter_async_context(gate.worker())
     return made
 
 

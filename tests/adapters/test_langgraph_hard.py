@@ -55,7 +55,7 @@ def graph(*nodes: Callable[..., Any]) -> Any:
 
 
 async def test_what_a_program_resumes_with_decides_nothing(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, graph_of([turn(DELETE), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke({"messages": [("user", "go")]}, CONFIG)
     for resume in ("approve", {"decisions": [{"type": "approve"}]}, True, "approved"):
@@ -70,7 +70,7 @@ async def test_what_a_program_resumes_with_decides_nothing(house: House) -> None
 
 
 async def test_nor_does_what_it_resumes_the_bare_graph_with(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, graph_of([turn(DELETE), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke({"messages": [("user", "go")]}, CONFIG)
     raw = await made.graph.ainvoke(Command(resume="approve"), CONFIG)
@@ -90,7 +90,7 @@ async def test_a_resume_without_an_id_is_taken_only_where_one_interrupt_waits(ho
     builder.add_node("b", b)
     builder.add_edge(START, "a")
     builder.add_edge(START, "b")
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, builder.compile(checkpointer=InMemorySaver()))
     result = await made.ainvoke({"did": []}, CONFIG)
     with pytest.raises(GuardError, match="without an id"):
@@ -105,7 +105,7 @@ async def test_a_resume_without_an_id_is_taken_only_where_one_interrupt_waits(ho
 
 
 async def test_a_swallowed_pause_is_caught(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
 
     async def careless(_: MessagesState, config: RunnableConfig) -> dict[str, Any]:
         tools = ToolNode(house.world.tools, **gated(gate))
@@ -128,7 +128,7 @@ async def test_a_swallowed_pause_is_caught(house: House) -> None:
 
 
 async def test_a_replayed_node_repeats_nothing_that_was_guarded(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     did: list[str] = []
 
     @gate.guard(reversible=True, reach="local")
@@ -175,7 +175,7 @@ async def test_the_agent_inboxs_shape_is_a_card_and_gets_its_own_answers(house: 
         found = [interrupt([human("delete_file", name)])[0] for name in ("a", "b", "c")]
         return {"did": [json.dumps(each, sort_keys=True) for each in found]}
 
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, graph(ask))
     await made.ainvoke({"did": []}, CONFIG)
     async with gate.worker():
@@ -200,7 +200,7 @@ async def test_what_the_agent_inbox_does_not_allow_is_not_offered(house: House) 
         asked = {"action_request": {"action": "delete_file", "args": {"path": "a"}}, "config": config}
         return {"did": [json.dumps(interrupt([asked])[0])]}
 
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, graph(ask))
     await made.ainvoke({"did": []}, CONFIG)
     async with gate.worker():
@@ -219,7 +219,7 @@ async def test_what_the_agent_inbox_does_not_allow_is_not_offered(house: House) 
 
 
 async def test_a_tool_that_asks_inside_starts_again_and_is_asked_about_once(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     did: list[str] = []
 
     def note(text: str) -> str:
@@ -255,15 +255,15 @@ async def test_checkpointers_with_and_without_asyncio(
     def ask(_: Texts) -> dict[str, Any]:
         return {"did": [str(interrupt("which?"))]}
 
-    gate, builder = await house.gate(), graph(ask).builder
+    gate, builder = await house.opened(), graph(ask).builder
     if kind == "async postgres":
         url = request.getfixturevalue("postgres_database")
-        saver: Any = await house.stack.enter_async_context(AsyncPostgresSaver.from_conn_string(url))
+        saver: Any = await house.closing.enter_async_context(AsyncPostgresSaver.from_conn_string(url))
         await saver.setup()
     else:
         address = tmp_path / "sync.db" if kind == "sqlite" else request.getfixturevalue("postgres_database")
         opened: Any = SqliteSaver if kind == "sqlite" else PostgresSaver
-        saver = house.stack.enter_context(opened.from_conn_string(str(address)))
+        saver = house.closing.enter_context(opened.from_conn_string(str(address)))
         await asyncio.to_thread(saver.setup)
     made = attach(gate, builder.compile(checkpointer=saver))
     result = await made.ainvoke({"did": []}, CONFIG)
@@ -276,7 +276,7 @@ async def test_checkpointers_with_and_without_asyncio(
 
 
 async def test_without_asyncio(house: House, tmp_path: Path) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
 
     def delete_file(path: str) -> str:
         """Deletes a file for good."""
@@ -293,7 +293,7 @@ async def test_without_asyncio(house: House, tmp_path: Path) -> None:
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
     builder.add_edge("tools", "model")
-    saver = house.stack.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
+    saver = house.closing.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
     made = attach(gate, builder.compile(checkpointer=saver), wait=True)
     work = house.start(asyncio.to_thread(lambda: list(made.stream({"messages": [("user", "go")]}, CONFIG))))
     await house.approve((await house.waiting())[0])
@@ -324,7 +324,7 @@ async def test_a_thread_that_waits_takes_no_other_input_and_a_graph_needs_a_chec
     def ask(_: Texts) -> dict[str, Any]:
         return {"did": [str(interrupt("which?"))]}
 
-    gate, compiled = await house.gate(), graph(ask)
+    gate, compiled = await house.opened(), graph(ask)
     made = attach(gate, compiled)
     await made.ainvoke({"did": []}, CONFIG)
     with pytest.raises(GuardError, match="waits for a person"):

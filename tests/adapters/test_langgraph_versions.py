@@ -137,6 +137,7 @@ def test_which_of_two_functions_a_third_node_calls_is_told_apart() -> None:
     assert version_of(made(ask_old, ask_new, ask_old)) != version_of(made(ask_old, ask_new, ask_new))
 
 
+@pytest.mark.proof
 def test_a_version_is_the_same_in_every_process() -> None:
     words = (
         "from tests.adapters import test_langgraph_versions as t\n"
@@ -172,7 +173,7 @@ async def test_a_worker_with_other_code_leaves_the_run_to_one_that_fits(
     saver = InMemorySaver()
     run = await parked(house, saver)
     await house.answer((await house.waiting())[0], "2")
-    other, later = await house.gate(), await house.gate()
+    other, later = await house.opened(), await house.opened()
     newer = attach(other, nested(ask_new, saver))
     await newer.ainvoke({"did": []}, {"configurable": {"thread_id": "t2"}})
     (question,) = await house.waiting()
@@ -196,7 +197,7 @@ async def test_a_worker_with_other_code_leaves_the_run_to_one_that_fits(
 async def test_whoever_goes_on_with_other_code_is_refused_and_changes_nothing(house: House, call: str) -> None:
     saver = InMemorySaver()
     run = await parked(house, saver)
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, nested(ask_new, saver))
 
     async def gone_on() -> None:
@@ -218,7 +219,7 @@ async def test_whoever_goes_on_with_other_code_is_refused_and_changes_nothing(ho
     assert await house.run() == run
     assert len(await house.waiting()) == 1
     # With the version that the refusal names, whoever knows better goes on.
-    later = attach(await house.gate(), nested(ask_old, saver))
+    later = attach(await house.opened(), nested(ask_old, saver))
     assert later.version in str(refused.value)
     assert (await later.ainvoke(Command(resume="2"), CONFIG))["did"] == ["first 1", "second 2"]
 
@@ -226,7 +227,7 @@ async def test_whoever_goes_on_with_other_code_is_refused_and_changes_nothing(ho
 async def test_a_cancelled_run_lets_its_thread_begin_anew_and_not_go_on(house: House) -> None:
     saver = InMemorySaver()
     run = await parked(house, saver)
-    gate = await house.gate()
+    gate = await house.opened()
     made = attach(gate, nested(ask_new, saver))
     with pytest.raises(GuardError, match=f"waits for a person.*assentry run cancel {run.code}"):
         await made.ainvoke({"did": []}, CONFIG)
@@ -247,7 +248,7 @@ async def test_runs_that_other_code_parked_do_not_hide_those_behind_them(house: 
     for request in await house.waiting(3):
         await house.answer(request, "1")
     await gate.close()
-    later = await house.gate()
+    later = await house.opened()
     newer = attach(later, nested(ask_new, saver))
     await newer.ainvoke({"did": []}, CONFIG)
     (request,) = await house.waiting()

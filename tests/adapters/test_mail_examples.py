@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from assentry.assemble import desk
 from assentry.core.run import RunState
-from assentry.ports import RunFilter
-from assentry.settings import load
-from tests.at_desk import PATIENCE, AtDesk
+from tests.stage import stage
 from tests.test_docs import ROOT
 
+pytestmark = pytest.mark.proof
+
 EXAMPLES = ROOT / "examples"
-
-
 MAILERS = sorted(file.stem for file in EXAMPLES.glob("*_mail.py"))
 
 
@@ -38,21 +35,15 @@ async def test_a_mailer_parks_and_a_worker_that_knows_its_name_goes_on(
         assert told.decode().startswith("parked: "), told.decode()
 
     await parks()
-    place = await desk(load({"database": str(tmp_path / "assentry.db")}))
-    person = AtDesk(str(tmp_path / "assentry.db"), place)
-    (request,) = await person.waiting()
-    changed = {**request.candidate.action.args, "to": ["ann@example.com"]}
-    await place.inbox.modify(person.me, request.id, changed, confirm=(await place.inbox.brief(request.id)).phrase)
-    worker = await begun("-m", "assentry", "worker", f"{name}:gate")
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while (await place.store.runs("default", RunFilter(), limit=1))[0].state is not RunState.FINISHED:
-                await asyncio.sleep(0.02)
-    finally:
-        worker.terminate()
-        told, _ = await worker.communicate()
-    (run,) = await place.store.runs("default", RunFilter(), limit=1)
-    await parks()  # it begins anew
-    await place.store.close()
+    async with stage(str(tmp_path / "assentry.db")) as person:
+        (request,) = await person.waiting()
+        await person.modify(request, to=["ann@example.com"])
+        worker = await begun("-m", "assentry", "worker", f"{name}:gate")
+        try:
+            run = await person.until_run(RunState.FINISHED)
+        finally:
+            worker.terminate()
+            told, _ = await worker.communicate()
+        await parks()  # it begins anew
     assert "Done." in str(run.outcome)
     assert told.decode().count("mailed ann@example.com about Sale") == 1

@@ -10,6 +10,8 @@ from assentry.core.advance import phrase
 from assentry.core.request import State
 from tests.adapters.mcp_place import Place, text
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_everything_is_relayed_and_what_reads_runs_at_once(place: Place, mode: str) -> None:
@@ -41,7 +43,7 @@ async def test_a_held_call_runs_when_it_is_approved_and_what_came_of_it_is_on_re
         await place.approve(request)
         assert text(await call) == "deleted 1"
         assert place.ledger == ["/a"]
-        assert "deleted 1" in (await place.becomes(request, State.DONE)).result_text
+        assert "deleted 1" in (await place.in_state(request, State.DONE)).result_text
         assert any(request.code in each for each in heard)
 
 
@@ -75,7 +77,7 @@ async def test_a_failure_is_on_record_as_one(place: Place) -> None:
         (request,) = await place.waiting()
         await place.approve(request)
         assert (await call).is_error
-        assert "Error executing tool fail_to_delete" in (await place.becomes(request, State.FAILED)).error
+        assert "Error executing tool fail_to_delete" in (await place.in_state(request, State.FAILED)).error
 
 
 async def test_several_calls_at_once_are_answered_each_for_itself(place: Place) -> None:

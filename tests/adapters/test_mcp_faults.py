@@ -15,6 +15,8 @@ from assentry.core.request import State
 from assentry.ports import Filter
 from tests.adapters.mcp_place import Place, Wire
 
+pytestmark = pytest.mark.proof
+
 ODD = """
 import json, sys, threading, time
 from pathlib import Path
@@ -168,7 +170,7 @@ async def test_an_answer_that_cannot_be_kept_ends_its_request_and_nothing_else(o
         (request,) = await one.waiting()
         await one.approve(request)
         assert "result" in await wire.answer(1)
-        await one.becomes(request, State.FAILED if "isError" in answer else State.DONE)
+        await one.in_state(request, State.FAILED if "isError" in answer else State.DONE)
         await wire.call(2, "good__list_files")
         assert "done" in str(await wire.answer(2))
 
@@ -221,7 +223,7 @@ async def test_a_call_that_cannot_be_sent_is_on_record_as_failed(one: Place, mon
         monkeypatch.setattr(proxy, "_to_server", fails)
         await one.approve(request)
         assert "did not run" in str(await wire.answer(1))
-        await one.becomes(request, State.FAILED)
+        await one.in_state(request, State.FAILED)
         async with asyncio.timeout(5):
             while proxy._tasks:  # nothing is renewed
                 await asyncio.sleep(0.02)
@@ -236,7 +238,7 @@ async def test_a_second_call_with_the_same_id_is_refused(one: Place) -> None:
         assert "another call" in str(await wire.answer(1))
         (request,) = await one.waiting()
         await one.approve(request)
-        await one.becomes(request, State.RUNNING)
+        await one.in_state(request, State.RUNNING)
         await wire.call(1.0, "delete_files", paths=["/c"])
         await asyncio.sleep(0.2)
         assert len([each for each in wire.heard if "another call" in str(each)]) == 2
@@ -321,7 +323,7 @@ async def test_a_server_that_always_wants_to_know_more_is_asked_a_few_times(one:
             )
             answer = await wire.answer(number)
         assert "too often" in str(answer)
-        await one.becomes(request, State.FAILED)
+        await one.in_state(request, State.FAILED)
     assert len(one.ledger) == 6
 
 
@@ -332,7 +334,7 @@ async def test_without_a_state_a_call_does_not_go_on(one: Place) -> None:
         (request,) = await one.waiting()
         await one.approve(request)
         assert "without a state" in str(await wire.answer(0))
-        await one.becomes(request, State.FAILED)
+        await one.in_state(request, State.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -356,6 +358,6 @@ async def test_answers_that_say_something_new_are_seen_by_a_person(one: Place, a
         await one.approve(other)
         await wire.say(id=3, method="tools/call", params=params)
         assert "input_required" in str(await wire.answer(3))
-        await one.becomes(request, State.DONE)
+        await one.in_state(request, State.DONE)
     assert len(one.ledger) == 2
     assert json.loads(one.ledger[1]) == params

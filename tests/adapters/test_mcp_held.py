@@ -47,7 +47,7 @@ async def test_a_client_that_can_is_shown_the_card_and_its_answer_decides_nothin
         await wire.say(id=asked["id"], result={"action": answer})
         await wire.say(id=2, method="ping")
         await wire.answer(2)
-        assert (await one.becomes(request, State.PENDING)).votes == ()
+        assert (await one.in_state(request, State.PENDING)).votes == ()
         assert one.ledger == []
         await one.approve(request)
         assert "deleted 1" in str(await wire.answer(1))
@@ -185,13 +185,13 @@ async def test_the_proxy_is_killed_while_it_holds_and_the_next_one_finds_the_req
             os.kill(pids[0], signal.SIGKILL)
             await call
     assert ended.value
-    await place.becomes(request, State.PENDING)
+    await place.in_state(request, State.PENDING)
     assert place.ledger == []
     async with place.client() as client:
         call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
         await place.approve(request)
         assert text(await call) == "deleted 1"
-        await place.becomes(request, State.DONE)
+        await place.in_state(request, State.DONE)
         again = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
         (other,) = await place.waiting()  # what was approved has been used up
         assert other.id != request.id
@@ -215,7 +215,7 @@ async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place,
         await wire.hello()
         await wire.call(1, "delete_files", paths=["/a"])
         assert "deleted 1" in str(await wire.answer(1))
-    await one.becomes(request, State.DONE)
+    await one.in_state(request, State.DONE)
     assert one.ledger == ["/a"]
 
 
@@ -246,7 +246,7 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
             assert one.ledger == []
             await one.approve(request)
             assert text(await call) == "deleted 1"
-        await one.becomes(request, State.DONE)
+        await one.in_state(request, State.DONE)
     assert one.ledger == ["/a"]
 
 
@@ -273,7 +273,7 @@ async def test_a_server_that_wants_to_know_more_goes_on_with_the_call_that_was_a
         (request,) = await one.waiting()
         await one.approve(request)
         assert (await wire.answer(1))["result"]["requestState"] == "s1"
-        await one.becomes(request, State.RUNNING)
+        await one.in_state(request, State.RUNNING)
         more = {**params, "requestState": "s1", "inputResponses": {"sure": {"action": "accept"}}}
         other = {**more, "arguments": {"path": "/b"}}
         await wire.say(id=2, method="tools/call", params=other)  # another call does not go on with it
@@ -281,6 +281,6 @@ async def test_a_server_that_wants_to_know_more_goes_on_with_the_call_that_was_a
         assert held_back.id != request.id
         await wire.say(id=3, method="tools/call", params=more)
         assert "accept" in str(await wire.answer(3))
-        await one.becomes(request, State.DONE)
+        await one.in_state(request, State.DONE)
         await wire.say(id=4, method="tools/call", params=more)  # nor does it go on twice
         assert len(await one.waiting(2)) == 2

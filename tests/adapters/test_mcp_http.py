@@ -27,7 +27,7 @@ async def test_calls_run_and_are_held_as_in_front_of_a_process(one: Place, mode:
         assert one.ledger == []
         await one.approve(request)
         assert text(await call) == "deleted 1"
-        await one.becomes(request, State.DONE)
+        await one.in_state(request, State.DONE)
     assert one.ledger == ["/ä"]
 
 
@@ -82,7 +82,7 @@ async def test_a_server_that_has_forgotten_the_session_is_greeted_anew_and_no_ca
             await one.approve(request)
             said = str(await wire.answer(2))
             assert "had ended its session, so this did not run. There is a new one" in said
-            assert (await one.becomes(request, State.FAILED)).error
+            assert (await one.in_state(request, State.FAILED)).error
             await wire.say(id=3, method="tools/list")
             assert "delete_files" in str(await wire.answer(3))
             await wire.call(4, "list_files", folder="/srv")
@@ -104,7 +104,7 @@ async def test_a_server_that_is_not_there_is_told_to_the_model(one: Place) -> No
         assert result["isError"]
         assert "could not be reached" in str(result)
         assert "so this did not run" in str(result)
-        await one.becomes(request, State.FAILED)
+        await one.in_state(request, State.FAILED)
 
 
 async def test_a_server_that_dies_in_the_middle_leaves_an_outcome_that_nobody_knows(one: Place) -> None:
@@ -121,7 +121,7 @@ async def test_a_server_that_dies_in_the_middle_leaves_an_outcome_that_nobody_kn
         assert result["isError"]
         assert "Whether this was carried out is not known" in str(result)
         assert request.code in str(result)
-        await one.becomes(request, State.RUNNING)  # until its lease is over: then unknown
+        await one.in_state(request, State.RUNNING)  # until its lease is over: then unknown
 
 
 class Breaking:
@@ -173,7 +173,7 @@ async def test_an_answer_that_breaks_off_is_asked_for_again_and_else_nobody_know
         said = str(await wire.answer(1))
         assert ("went on" in said) is goes_on
         assert ("is not known" in said) is not goes_on
-        await one.becomes(request, State.DONE if goes_on else State.RUNNING)
+        await one.in_state(request, State.DONE if goes_on else State.RUNNING)
     assert far.calls == 1
     far.server.close()
 
@@ -203,7 +203,7 @@ async def test_a_status_after_which_the_server_may_have_acted_leaves_the_outcome
         assert str(status) in said
         assert ("is not known" in said) is (ran is None)
         assert ("did not run" in said) is (ran is False)
-        await one.becomes(request, State.RUNNING if ran is None else State.FAILED)
+        await one.in_state(request, State.RUNNING if ran is None else State.FAILED)
     far.server.close()
 
 

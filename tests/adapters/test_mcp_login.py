@@ -5,7 +5,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from assentry.adapters.mcp_proxy.servers import at
 from assentry.assemble import keys_for
 from assentry.errors import SettingsError
 from assentry.settings import load
+from assentry.system import locked
 from tests.adapters.mcp_place import Place, free_port, text
 
 
@@ -252,8 +252,7 @@ async def test_a_token_that_cannot_be_kept_is_used_all_the_same(monkeypatch: pyt
 async def test_a_process_that_holds_the_login_for_ever_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assentry.adapters.mcp_proxy.logins.ALONE_SECONDS", 0.2)
     case = Renewing(monkeypatch)
-    with case.kept._file(case.login.url).with_suffix(".lock").open("w") as held:
-        flock(held, LOCK_EX)
+    with locked(case.kept._file(case.login.url).with_suffix(".lock"), 0):
         assert not await asyncio.wait_for(case.used.renewed("old"), 20)
     assert case.asked == 0
 

@@ -44,7 +44,7 @@ def files_server(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(home / "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("who", ["the official client", "fastmcp's client"])
 async def test_the_reference_server_works_behind_the_proxy(one: Place, files_server: str, who: str) -> None:
     folder = one.folder / "files"
@@ -72,7 +72,7 @@ async def test_the_reference_server_works_behind_the_proxy(one: Place, files_ser
         await one.approve(request)
         assert "b.txt" in text(await call)
         assert new.read_text() == "from the agent"
-        await one.becomes(request, State.DONE)
+        await one.in_state(request, State.DONE)
 
         call = asyncio.create_task(_told(client, "write_file", {"path": str(new), "content": "worse"}))
         (request,) = await one.waiting()

@@ -145,7 +145,7 @@ def scripted(name: str, turns: Sequence[Turn], heard: dict[str, str], tools: Seq
 async def begun(house: House, agent: Attached, task: str = "go", key: str = "k1") -> asyncio.Task[Any]:
     """The agent at work, with a worker beside it where it parks; what it came to, or that it parked."""
     if not house.wait:
-        await house.stack.enter_async_context(agent._gate.worker())
+        await house.closing.enter_async_context(agent._gate.worker())
 
     async def work() -> Any:
         try:
@@ -170,7 +170,7 @@ async def test_words_that_are_a_secret_elsewhere_run_as_they_were_given(parking:
 async def test_a_read_is_in_the_log_once(parking: House) -> None:
     async with parking.at_work(turn(READ)):
         pass
-    await parking.stack.aclose()
+    await parking.closing.aclose()
     place = await desk(load({"database": parking.database}))
     entries = [json.loads(each.text)["kind"] for each in await place.store.entries("default")]
     await place.store.close()
@@ -197,7 +197,7 @@ async def test_an_approval_that_is_written_into_a_parked_state_runs_nothing(park
 
     await parking.desk.store.transact("default", None, forge, run=run.id)
     await gate.close()
-    later = await parking.gate()
+    later = await parking.opened()
     again = attach(later, agent)
     with pytest.raises(Parked):
         await again.run("go", key="k1")
@@ -216,7 +216,7 @@ async def test_agents_that_hand_off_to_each_other_are_all_guarded(house: House, 
     turns = [turn(("c-hand", "transfer_to_second", {}))]
     first = scripted("first", turns, {}, [], handoffs=[handoff(second) if as_object else second])
     second.handoffs = [first]
-    agent = attach(await house.gate(), first, wait=house.wait)
+    agent = attach(await house.opened(), first, wait=house.wait)
     await begun(house, agent)
     (request,) = await house.waiting()
     assert house.world.did == []
@@ -238,7 +238,7 @@ async def test_a_person_who_ends_the_run_from_inside_an_agent_as_a_tool_ends_all
 
 
 async def test_code_that_swallows_what_stops_an_agent_inside_swallows_nothing(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     inner = scripted("inner", [turn(DELETE)], {}, tools_of(house.world))
 
     async def fail(_: Any, error: Exception) -> str:
@@ -266,7 +266,9 @@ async def test_a_tool_that_needs_approval_is_held_though_policy_would_let_it_run
 
     reads = function_tool(house.world.tools[0], needs_approval=sensitive)
     other = ("c-other", "read_file", {"path": "/srv/other"})
-    await begun(house, attach(await house.gate(), scripted("a", [turn(READ, other)], heard, [reads]), wait=house.wait))
+    await begun(
+        house, attach(await house.opened(), scripted("a", [turn(READ, other)], heard, [reads]), wait=house.wait)
+    )
     (request,) = await house.waiting()
     assert request.candidate.action.args == {"path": "/srv/r"}
     await house.approve(request)
@@ -275,7 +277,7 @@ async def test_a_tool_that_needs_approval_is_held_though_policy_would_let_it_run
 
 
 async def test_arguments_that_cannot_be_read_run_nothing_and_the_model_is_told(house: House) -> None:
-    gate = await house.gate()
+    gate = await house.opened()
     said: list[str] = []
 
     def say(asked: ModelCall) -> list[Any]:
@@ -300,7 +302,7 @@ async def test_the_time_of_a_tool_is_its_own_and_not_that_of_a_person(house: Hou
 
     tool = function_tool(delete_slowly, timeout=0.2)
     turns = [turn(("c-1", "delete_slowly", {"path": "/srv/a"}))]
-    await begun(house, attach(await house.gate(), scripted("a", turns, heard, [tool]), wait=house.wait))
+    await begun(house, attach(await house.opened(), scripted("a", turns, heard, [tool]), wait=house.wait))
     (request,) = await house.waiting()
     await asyncio.sleep(0.4)  # longer than the tool may take
     await house.approve(request)
@@ -317,13 +319,13 @@ async def test_what_mcp_servers_offer_is_guarded(house: House, tmp_path: Path) -
     calls = [turn((f"c-{each}", "delete_files", {"paths": [each]})) for each in ("a", "b")]
     async with server:
         agent = scripted("a", calls, heard, [], mcp_servers=[server])
-        await begun(house, attach(await house.gate(), agent, wait=house.wait))
+        await begun(house, attach(await house.opened(), agent, wait=house.wait))
         await house.deny((await house.waiting())[0], "not from there")
         (second,) = await house.waiting()
         assert not ledger.exists()
         await house.modify(second, paths=["c"])
         await house.ended()
-        await house.stack.pop_all().aclose()
+        await house.closing.pop_all().aclose()
     assert ledger.read_text() == "c\n"
     assert "not from there" in heard["c-a"]
     assert "deleted 1" in heard["c-b"]
@@ -334,12 +336,12 @@ async def test_tools_that_run_here_and_not_through_the_gate_are_refused(parking:
         return ""
 
     with pytest.raises(GuardError, match="local_shell of a runs here"):
-        attach(await parking.gate(), Agent(name="a", tools=[LocalShellTool(executor=run)]))
+        attach(await parking.opened(), Agent(name="a", tools=[LocalShellTool(executor=run)]))
 
 
 async def test_begun_again_under_its_key_a_parked_run_goes_on_and_asks_the_model_nothing_twice(parking: House) -> None:
     script = Script([turn(READ, DELETE), DONE], parking.world.heard)
-    agent = attach(await parking.gate(), Agent(name="a", model=script.model, tools=tools_of(parking.world)))
+    agent = attach(await parking.opened(), Agent(name="a", model=script.model, tools=tools_of(parking.world)))
     for _ in range(2):
         with pytest.raises(Parked):
             await agent.run("go", key="k1")
@@ -380,7 +382,7 @@ async def test_the_context_comes_from_attach_and_is_not_kept(house: House) -> No
     tools = [*tools_of(house.world), function_tool(read_context)]
     agent = scripted("a", [turn(DELETE), turn(("c-1", "read_context", {}))], {}, tools)
     mine = {"place": "the warehouse"}
-    attached = attach(await house.gate(), agent, wait=house.wait, context=mine)
+    attached = attach(await house.opened(), agent, wait=house.wait, context=mine)
     await begun(house, attached)
     (request,) = await house.waiting()
     if not house.wait:
@@ -398,7 +400,7 @@ async def test_effects_are_declared_by_the_name_of_the_tool(parking: House) -> N
     await parking.policy("version: 1\n")
     agent = scripted("a", [turn(("c-1", "note", {"text": "x"}))], {}, tools_of(parking.world))
     effects = {"note": assentry.Declaration(reversible=False, outside=True)}
-    await begun(parking, attach(await parking.gate(), agent, effects=effects))
+    await begun(parking, attach(await parking.opened(), agent, effects=effects))
     (request,) = await parking.waiting()
     assert request.candidate.assessment.effect.reversible is False
 
@@ -406,10 +408,10 @@ async def test_effects_are_declared_by_the_name_of_the_tool(parking: House) -> N
 async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
     database = str(tmp_path / "assentry.db")
     async with house_of(Openai(), database, wait=True) as house:
-        server = await house.stack.enter_async_context(standing(load({"database": database}), Address(port=0)))
+        server = await house.closing.enter_async_context(standing(load({"database": database}), Address(port=0)))
         _, token = await Identities(house.desk.store, "default").give_token(Principal("root"), "tester")
         gate = await asyncio.to_thread(assentry.connect, server.url, token)
-        house.stack.push_async_callback(gate.close)
+        house.closing.push_async_callback(gate.close)
         agent = await Openai().agent(gate, [turn(READ, MAIL, DELETE), DONE], house.world, wait=True, nested=False)
         work = house.start(agent.begin("tidy up", "k1"))
         by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
@@ -423,4 +425,4 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
 def test_without_the_package_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['agents'] = None\nimport assentry.adapters.openai_agents"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert "pip install assentry[openai-agents]" in done.stderr
+    assert "pip install 'assentry[openai-agents]'" in done.stderr

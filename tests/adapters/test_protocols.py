@@ -37,7 +37,7 @@ async def test_an_ag_ui_interrupt_about_a_call(house: House) -> None:
     metadata = {"toolCallName": "send_mail", "args": {"to": "all@example.com"}}
     interrupt = Interrupt(id="i-1", reason="tool_call", message="Send it?", tool_call_id="c-1", metadata=metadata)
     payload = interrupt.model_dump(mode="json", by_alias=True, exclude_none=True)
-    gate = await house.gate()
+    gate = await house.opened()
     work = house.start(answered(gate, payload))
     (request,) = await house.waiting()
     assert (request.candidate.action.name, request.candidate.action.args) == ("send_mail", metadata["args"])
@@ -55,7 +55,7 @@ async def test_an_ag_ui_interrupt_that_asks(house: House) -> None:
     schema = {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]}
     interrupt = Interrupt(id="i-2", reason="input_required", message="Which folder?", response_schema=schema)
     work = house.start(
-        answered(await house.gate(), interrupt.model_dump(mode="json", by_alias=True, exclude_none=True))
+        answered(await house.opened(), interrupt.model_dump(mode="json", by_alias=True, exclude_none=True))
     )
     (request,) = await house.waiting()
     with pytest.raises(InvalidDecision):
@@ -66,7 +66,7 @@ async def test_an_ag_ui_interrupt_that_asks(house: House) -> None:
 
 async def test_an_ag_ui_interrupt_that_is_denied_is_cancelled(house: House) -> None:
     metadata = {"toolCallName": "delete_file", "args": {"path": "a"}}
-    work = house.start(answered(await house.gate(), {"id": "i-3", "reason": "tool_call", "metadata": metadata}))
+    work = house.start(answered(await house.opened(), {"id": "i-3", "reason": "tool_call", "metadata": metadata}))
     await house.deny((await house.waiting())[0], "keep it")
     entry = ResumeEntry.model_validate(await work)
     assert (entry.status, entry.payload["approved"]) == ("cancelled", False)
@@ -74,7 +74,7 @@ async def test_an_ag_ui_interrupt_that_is_denied_is_cancelled(house: House) -> N
 
 
 async def test_an_adk_confirmation_can_be_given_or_not_and_changes_nothing(house: House) -> None:
-    work = house.start(answered(await house.gate(), ADK))
+    work = house.start(answered(await house.opened(), ADK))
     (request,) = await house.waiting()
     assert (request.candidate.action.name, request.candidate.action.args) == ("delete_file", {"path": "/srv/a"})
     assert request.ask.claims == {"why": "Delete it?"}
@@ -83,7 +83,7 @@ async def test_an_adk_confirmation_can_be_given_or_not_and_changes_nothing(house
     await house.approve(request)
     told = {"hint": "Delete it?", "confirmed": True, "payload": None}
     assert await work == {"id": "adk-1", "name": "adk_request_confirmation", "response": told}
-    work = house.start(answered(await house.gate(), {**ADK, "id": "adk-2"}))
+    work = house.start(answered(await house.opened(), {**ADK, "id": "adk-2"}))
     await house.deny((await house.waiting())[0], "keep it")
     response: Any = (await work)["response"]
     assert response["confirmed"] is False
@@ -91,14 +91,14 @@ async def test_an_adk_confirmation_can_be_given_or_not_and_changes_nothing(house
 
 
 async def test_a_microsoft_approval(house: House) -> None:
-    work = house.start(answered(await house.gate(), MICROSOFT))
+    work = house.start(answered(await house.opened(), MICROSOFT))
     (request,) = await house.waiting()
     await house.modify(request, to="ann@example.com")
     made: Any = await work
     assert (made["type"], made["id"], made["approved"]) == ("function_approval_response", "ms-1", True)
     assert made["function_call"]["call_id"] == "c-1"
     assert json.loads(made["function_call"]["arguments"]) == {"to": "ann@example.com"}
-    work = house.start(answered(await house.gate(), {**MICROSOFT, "id": "ms-2"}))
+    work = house.start(answered(await house.opened(), {**MICROSOFT, "id": "ms-2"}))
     await house.deny((await house.waiting())[0], "not to all")
     made = await work
     assert (made["approved"], "not to all" in made["reason"]) == (False, True)
@@ -117,5 +117,5 @@ async def test_a_microsoft_approval(house: House) -> None:
 )
 async def test_what_cannot_be_shown_to_anybody_is_refused(house: House, odd: Any) -> None:
     with pytest.raises(InvalidArguments):
-        await answered(await house.gate(), odd)
+        await answered(await house.opened(), odd)
     assert await house.requests() == []

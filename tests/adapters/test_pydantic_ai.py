@@ -130,7 +130,7 @@ async def begun(house: House, agent: Attached, task: str = "go", key: str = "k1"
     """The agent at work, with a worker beside it where it parks; what it came to, or that it parked."""
     gate = agent._gate
     if not house.wait:
-        await house.stack.enter_async_context(gate.worker())
+        await house.closing.enter_async_context(gate.worker())
 
     async def work() -> Any:
         try:
@@ -165,7 +165,7 @@ async def test_what_is_altered_in_a_parked_history_does_not_run(parking: House) 
     await parking.desk.store.transact("default", None, alter, run=run.id)
     await parking.approve(first if first.candidate.action.name == "delete_file" else second)
     await parking.approve(second if first.candidate.action.name == "delete_file" else first)
-    later = await parking.gate()
+    later = await parking.opened()
     await Pydantic().agent(later, turns, parking.world, wait=False, nested=False)
     async with later.worker():
         (third,) = await parking.waiting()
@@ -197,7 +197,7 @@ async def test_a_question_under_a_used_id_gets_no_old_answer(house: House) -> No
 async def test_a_tool_that_requires_approval_is_held_though_policy_would_let_it_run(house: House) -> None:
     heard: dict[str, str] = {}
     agent = scripted([turn(READ)], heard, [Tool(house.world.tools[0], requires_approval=True)])
-    await begun(house, attach(await house.gate(), agent, name="a", wait=house.wait))
+    await begun(house, attach(await house.opened(), agent, name="a", wait=house.wait))
     (request,) = await house.waiting()
     assert "requires approval" in " ".join(each.says for each in request.candidate.verdict.triggers)
     assert house.world.did == []
@@ -210,7 +210,7 @@ async def test_a_tool_that_asks_for_approval_itself_is_held_and_gets_typed_value
     heard: dict[str, str] = {}
     tools = Tools()
     agent = scripted([turn(("c-1", "read_plan", {"day": "2026-03-01"}))], heard, [Tool(tools.read_plan)])
-    await begun(house, attach(await house.gate(), agent, name="a", wait=house.wait))
+    await begun(house, attach(await house.opened(), agent, name="a", wait=house.wait))
     (request,) = await house.waiting()
     assert tools.did == []
     await house.modify(request, day="2026-03-02")
@@ -221,7 +221,7 @@ async def test_a_tool_that_asks_for_approval_itself_is_held_and_gets_typed_value
 
 
 async def test_code_that_swallows_the_pause_of_an_agent_inside_swallows_nothing(parking: House) -> None:
-    gate = await parking.gate()
+    gate = await parking.opened()
     inner = attach(gate, scripted([turn(DELETE)], parking.world.heard, parking.world.tools), name="inner")
     heard: dict[str, str] = {}
 
@@ -243,7 +243,7 @@ async def test_code_that_swallows_the_pause_of_an_agent_inside_swallows_nothing(
 
 
 async def test_begun_again_under_its_key_a_parked_run_goes_on_and_asks_the_model_nothing_twice(parking: House) -> None:
-    gate = await parking.gate()
+    gate = await parking.opened()
     spoken: list[int] = []
 
     async def say(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -275,7 +275,7 @@ async def test_a_stream_that_parks_has_told_everything_until_then(parking: House
 
 
 async def test_the_agent_itself_is_left_as_it_was_and_options_are_for_every_process(parking: House) -> None:
-    gate = await parking.gate()
+    gate = await parking.opened()
     original = scripted([turn(DELETE)], {}, parking.world.tools)
     agent = attach(gate, original, name="a")
     await original.run("without a gate")
@@ -297,7 +297,7 @@ async def test_what_depends_on_the_run_comes_from_attach(house: House) -> None:
     agent = scripted(
         [turn(DELETE), turn(("c-1", "read_deps", {}))], {}, [*house.world.tools, Tool(read_deps)], deps_type=str
     )
-    await begun(house, attach(await house.gate(), agent, name="a", wait=house.wait, deps="the warehouse"))
+    await begun(house, attach(await house.opened(), agent, name="a", wait=house.wait, deps="the warehouse"))
     await house.approve((await house.waiting())[0])
     await house.approve((await house.waiting())[0])
     await house.ended()
@@ -305,7 +305,7 @@ async def test_what_depends_on_the_run_comes_from_attach(house: House) -> None:
 
 
 async def test_output_validators_want_the_deferral_in_the_agents_own_output(parking: House) -> None:
-    gate = await parking.gate()
+    gate = await parking.opened()
     agent = scripted([], {}, [])
     agent.output_validator(lambda text: text)
     with pytest.raises(GuardError, match="DeferredToolRequests"):
@@ -318,20 +318,20 @@ async def test_effects_are_declared_by_the_name_of_the_tool(tmp_path: Path) -> N
         await house.policy("version: 1\n")
         agent = scripted([turn(("c-1", "note", {"text": "x"}))], {}, house.world.tools)
         effects = {"note": assentry.Declaration(reversible=False, outside=True)}
-        await begun(house, attach(await house.gate(), agent, name="a", effects=effects))
+        await begun(house, attach(await house.opened(), agent, name="a", effects=effects))
         (request,) = await house.waiting()
         assert request.candidate.assessment.effect.reversible is False
         with pytest.raises(GuardError, match="Declaration"):
-            attach(await house.gate(), agent, name="b", effects={"note": False})  # type: ignore[dict-item]
+            attach(await house.opened(), agent, name="b", effects={"note": False})  # type: ignore[dict-item]
 
 
 async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
     database = str(tmp_path / "assentry.db")
     async with house_of(Pydantic(), database, wait=True) as house:
-        server = await house.stack.enter_async_context(standing(load({"database": database}), Address(port=0)))
+        server = await house.closing.enter_async_context(standing(load({"database": database}), Address(port=0)))
         _, token = await Identities(house.desk.store, "default").give_token(Principal("root"), "tester")
         gate = await asyncio.to_thread(assentry.connect, server.url, token)
-        house.stack.push_async_callback(gate.close)
+        house.closing.push_async_callback(gate.close)
         agent = await Pydantic().agent(gate, [turn(READ, MAIL, DELETE), DONE], house.world, wait=True, nested=False)
         work = house.start(agent.begin("tidy up", "k1"))
         by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
@@ -347,4 +347,4 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
 def test_without_the_package_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['pydantic_ai'] = None\nimport assentry.adapters.pydantic_ai"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert "pip install assentry[pydantic-ai]" in done.stderr
+    assert "pip install 'assentry[pydantic-ai]'" in done.stderr

@@ -10,18 +10,16 @@ import pytest
 import assentry
 from assentry.adapters.hosted import Hosted
 from assentry.adapters.toolbox import Toolbox
-from assentry.assemble import desk
 from assentry.core.request import State
 from assentry.core.run import RunState
 from assentry.ports import Filter, RunFilter
-from assentry.settings import load
 from tests.adapters.contract import POLICY
-from tests.at_desk import PATIENCE, AtDesk
+from tests.stage import PATIENCE, Stage, stage
 
 Call = tuple[str, str, str]
 
 
-class Office(AtDesk):
+class Office(Stage):
     """A loop with one turn, a worker, and somebody who approves all of it."""
 
     did: list[Any]
@@ -60,8 +58,7 @@ class Office(AtDesk):
             await agent.begin(["go"], goal="go", key="k")
         except assentry.Parked:
             for request in await self.waiting(len({call[2] for call in calls if call[0] != "note"})):
-                phrase = (await self.inbox.brief(request.id)).phrase
-                await self.inbox.approve(self.me, request.id, confirm=phrase)
+                await self.approve(request)
         async with gate.worker(), asyncio.timeout(PATIENCE):
             while (await self.desk.store.runs("default", RunFilter(), limit=1))[0].state is not RunState.FINISHED:
                 await asyncio.sleep(0.02)
@@ -70,14 +67,8 @@ class Office(AtDesk):
 
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[tuple[Office, assentry.Gate]]:
-    database = str(tmp_path / "assentry.db")
-    place = await desk(load({"database": database}))
-    made = Office(database, place)
-    await made.policy(POLICY)
-    gate = assentry.open(database, agent="tester")
-    yield made, gate
-    await gate.close()
-    await place.store.close()
+    async with stage(str(tmp_path / "assentry.db"), Office, agent="tester", policy=POLICY) as made:
+        yield made, made.gate
 
 
 @pytest.mark.parametrize(
@@ -128,7 +119,6 @@ async def test_what_a_tool_gives_is_on_record_as_done_whatever_it_is(tmp_path: P
 
     assert "n/a" in await write_file("a")
     await gate.close()
-    place = await desk(load({"database": str(tmp_path / "assentry.db")}))
-    (request,) = (await place.inbox.page(Filter(states=tuple(State)))).requests
-    await place.store.close()
+    async with stage(str(tmp_path / "assentry.db")) as person:
+        (request,) = await person.found(Filter(states=tuple(State)))
     assert request.state is State.DONE

@@ -1,29 +1,15 @@
 """A server with people before it: agents ask on the same database, each person has a browser of their own."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
-import assentry
-from assentry.core.action import Declaration, Reach
-from assentry.core.authority import Principal
-from assentry.core.request import Request, State
-from assentry.engine.gate import Gate
-from assentry.engine.identity import Identities
-from assentry.engine.policies import apply_policy
-from assentry.server.serving import Address, Standing, standing
-from assentry.settings import Settings
-
-GONE = Declaration(reversible=False, reach=Reach.LOCAL)
-PAID = Declaration(reversible=False, reach=Reach.ORGANISATION, outside=True, money=True)
-MILD = Declaration(reversible=True, reach=Reach.LOCAL)
-BOSS = Principal("root", roles=("*",), teams=("*",))
+from assentry.core.request import Request
+from tests.stage import BOSS, Stage, stage
 
 PEOPLE = """
 people:
@@ -38,62 +24,13 @@ WAIT = SECONDS * 1000
 
 
 @dataclass
-class House:
+class House(Stage):
     """A server, and an agent's gate on its database."""
 
-    server: Standing
-    gate: Gate
-    browser: Browser
-    _guests: AsyncExitStack = field(default_factory=AsyncExitStack)
-
-    @property
-    def url(self) -> str:
-        return self.server.url
-
-    async def asks(self, action: str = "delete_files", args: Any = None, **said: Any) -> Request:
-        """The request for this call, which waits."""
-        given = {"files": ["a.tmp", "b.tmp"], "root": "~/projects"} if args is None else args
-        said.setdefault("declared", GONE)
-        proposal = await self.gate.propose(action, given, **said)
-        assert proposal.request is not None
-        return proposal.request
-
-    async def pays(self, amount: float = 12400.0, **said: Any) -> Request:
-        return await self.asks(
-            "pay", {"to": "Nordwind", "amount": amount, "currency": "EUR"}, declared=PAID, says="Pay {to}", **said
-        )
-
-    async def wonders(self, question: str, **more: Any) -> str:
-        """The code of a question that waits."""
-        try:
-            await self.gate.ask(question, patience=0, **more)
-        except assentry.Parked as parked:
-            return parked.code
-        raise AssertionError("the question did not wait")
-
-    async def now(self, request: Request) -> Request:
-        found = await self.gate.store.request(self.gate.workspace, request.id)
-        assert found is not None
-        return found
-
-    async def becomes(self, request: Request, *states: State) -> Request:
-        """The request, once it is in one of these states."""
-
-        async def is_so() -> bool:
-            return (await self.now(request)).state in states
-
-        await until(is_so)
-        return await self.now(request)
-
-    async def law(self, text: str) -> None:
-        """This policy is the active one, here and at the server."""
-        await apply_policy(self.gate.store, self.gate.workspace, text, BOSS, "test")
-        await self.gate._judgement.refresh()
-        room = await self.server.premises.room(self.gate.workspace)
-        await room.desk.judgement.refresh()
+    browser: Browser = field(kw_only=True)
 
     async def link(self, person: str) -> str:
-        secret = await Identities(self.gate.store, self.gate.workspace).link(BOSS, person)
+        secret = await self.identities.link(BOSS, person)
         return f"{self.url}/enter?link={secret}"
 
     async def context(self, **settings: Any) -> BrowserContext:
@@ -102,7 +39,7 @@ class House:
         made = await self.browser.new_context(**settings)
         made.set_default_timeout(WAIT)
         made.set_default_navigation_timeout(3 * WAIT)
-        self._guests.push_async_callback(made.close)
+        self.closing.push_async_callback(made.close)
         return made
 
     async def guest(self, person: str = "alice", **settings: Any) -> "Guest":
@@ -114,9 +51,6 @@ class House:
         await page.get_by_role("button", name="Come in").click()
         await page.wait_for_url(f"{self.url}/")
         return guest
-
-    async def clear(self) -> None:
-        await self._guests.aclose()
 
 
 @dataclass
@@ -150,6 +84,10 @@ class Guest:
         code = request if isinstance(request, str) else request.code
         await expect(self.at(f'#card[data-code="{code}"]:not([inert]):not([data-fresh])')).to_be_visible()
 
+    async def previews(self) -> None:
+        """A preview is there, and has been for long enough to be answered."""
+        await expect(self.at("#main[data-preview]:not([data-fresh])")).to_be_visible()
+
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.page.keyboard.press(key)
@@ -159,26 +97,8 @@ class Guest:
         await self.page.screenshot(path=ARTEFACTS / f"{name}.png")
 
 
-async def until(is_so: Callable[[], Awaitable[bool]], seconds: float = SECONDS) -> None:
-    """It came to that; the test fails if it does not."""
-    end = time.monotonic() + seconds
-    while not await is_so():
-        assert time.monotonic() < end, "it did not come to that"
-        await asyncio.sleep(0.02)
-
-
 @asynccontextmanager
 async def built(browser: Browser, database: str, policy: str = PEOPLE) -> AsyncIterator[House]:
     """A server on this database under this policy, and an agent beside it."""
-    gate = assentry.open(database, agent="cleanup")
-    try:
-        await apply_policy(gate.store, gate.workspace, policy, BOSS, "test")
-        await gate._judgement.refresh()
-        async with standing(Settings(database=database), Address(port=0)) as server:
-            house = House(server, gate, browser)
-            try:
-                yield house
-            finally:
-                await house.clear()
-    finally:
-        await gate.close()
+    async with stage(database, House, agent="cleanup", serves=True, policy=policy, browser=browser) as made:
+        yield made

@@ -11,7 +11,8 @@ from assentry.core.authority import principal_named
 from assentry.core.request import Review, State
 from assentry.engine.identity import Identities
 from assentry.ports import Filter
-from tests.browser.house import BOSS, PEOPLE, House
+from tests.browser.house import PEOPLE, House
+from tests.stage import BOSS
 
 OPTIONS = (
     assentry.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
@@ -73,7 +74,7 @@ async def test_deny_with_a_quick_reason(house: House) -> None:
     await alice.page.get_by_label("Too much at once").check()
     await alice.pictured("deny")
     await alice.at('[data-act="deny"] button').click()
-    after = await house.becomes(request, State.DENIED)
+    after = await house.in_state(request, State.DENIED)
     assert after.reason == "Too much at once"
     assert after.decided_by == "alice"
 
@@ -88,7 +89,7 @@ async def test_deny_in_own_words_and_stop_the_run(house: House) -> None:
             await alice.page.get_by_label("In your words").fill("<b>not</b> these")
             await alice.page.get_by_label("and stop the whole run").check()
             await alice.at('[data-act="deny"] button').click()
-            after = await house.becomes(request, State.DENIED)
+            after = await house.in_state(request, State.DENIED)
             assert after.reason == "<b>not</b> these"
             await alice.opens(request)
             await alice.sees(run.code, within="#beside")
@@ -120,11 +121,12 @@ async def test_modify_keeps_what_was_typed_shows_the_difference_and_runs_the_new
     await expect(form.locator('[name="arg:loud"]')).to_be_checked()
     await form.locator('[name="arg:limit"]').fill("5")
     await form.get_by_role("button", name="Look at the change").click()
-    await alice.sees("Mail 1 people", within="h1")
+    await alice.sees("Mail 1 person", within="h1")
     await expect(alice.at(".changes dt")).to_have_text(["limit", "loud", "to"])
     await alice.sees("bo@example.com", within=".changes dd:nth-of-type(3) .gone")
     await alice.pictured("preview")
     assert not ran
+    await alice.previews()
     await alice.page.get_by_role("button", name="Let it run like this").click()
     assert await call == "sent"
     assert ran == [(["ann@example.com"], 5, "hello", True)]
@@ -171,8 +173,9 @@ async def test_what_a_form_cannot_carry_is_edited_as_json_and_stays_as_it_was(ho
     await alice.at('[name="arg:n"]').fill("4")
     await alice.page.get_by_role("button", name="Look at the change").click()
     await expect(alice.at(".changes dt")).to_have_text(["n"])
+    await alice.previews()
     await alice.page.get_by_role("button", name="Let it run like this").click()
-    after = await house.becomes(request, State.APPROVED)
+    after = await house.in_state(request, State.APPROVED)
     assert after.candidate.args_text == (await house.asks("write_file", {**args, "n": 4})).candidate.args_text
 
 
@@ -185,7 +188,7 @@ async def test_an_option_is_chosen_and_exactly_its_bytes_are_approved(house: Hou
     await alice.sees("old", within=".options details")
     await alice.pictured("options")
     await alice.page.get_by_role("button", name="Only the old ones").click()
-    after = await house.becomes(request, State.APPROVED)
+    after = await house.in_state(request, State.APPROVED)
     assert after.candidate.args_text == '{"files":["old"],"root":"~"}'
     assert after.word == "choose"
 
@@ -205,7 +208,7 @@ async def test_a_question_is_answered_by_choice_and_in_words(house: House) -> No
     await alice.page.get_by_label("Your answer").fill("12")
     await alice.page.get_by_role("button", name="Send the answer").click()
     await alice.sees("Nothing waits for you")
-    page = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
+    page = await house.gate._store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
     assert {each.answer for each in page.requests} == {"two\nlines", 12}
 
 
@@ -215,7 +218,7 @@ async def test_it_is_sent_back_with_instructions(house: House) -> None:
     await alice.at('[data-act="revise"] > summary').click()
     await alice.page.get_by_label("What should be different?").fill("only a.tmp")
     await alice.at('[data-act="revise"] button').click()
-    after = await house.becomes(request, State.REVISED)
+    after = await house.in_state(request, State.REVISED)
     assert after.reason == "only a.tmp"
 
 
@@ -233,7 +236,7 @@ async def test_what_is_critical_wants_its_target_typed_and_a_moment_to_pass(hous
     await expect(button).to_be_enabled()
     await alice.pictured("critical")
     await button.click()
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
 
 
 async def test_the_server_wants_the_target_too(house: House) -> None:
@@ -248,7 +251,7 @@ async def test_the_server_wants_the_target_too(house: House) -> None:
 
 
 async def test_two_people_in_two_browsers_make_a_quorum(either: House) -> None:
-    await either.law(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, quorum: 2}]\n")
+    await either.policy(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, quorum: 2}]\n")
     request = await either.asks()
     alice, bob = await either.guest("alice"), await either.guest("bob")
     await alice.is_live()
@@ -261,7 +264,7 @@ async def test_two_people_in_two_browsers_make_a_quorum(either: House) -> None:
     await alice.pictured("quorum")
     assert (await either.now(request)).state is State.PENDING
     await bob.page.get_by_role("button", name="Approve").click()
-    await either.becomes(request, State.APPROVED)
+    await either.in_state(request, State.APPROVED)
     await alice.sees("approved", within="#card .due")
 
 
@@ -276,7 +279,7 @@ async def test_undo(house: House) -> None:
         before, content[path] = content[path], text
         return before
 
-    await house.law(PEOPLE + "rules: [{name: writes, actions: [write_file], gate: hard}]\n")
+    await house.policy(PEOPLE + "rules: [{name: writes, actions: [write_file], gate: hard}]\n")
     async with house.gate.worker():
         call = asyncio.create_task(write_file("a.txt", "new"))
         alice = await house.guest()
@@ -289,7 +292,7 @@ async def test_undo(house: House) -> None:
 
 
 async def test_review_afterwards(house: House) -> None:
-    await house.law(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
+    await house.policy(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
 
     @house.gate.guard(reversible=True, reach="local", says="Update {name}")
     async def update_row(name: str) -> str:
@@ -309,7 +312,7 @@ async def test_review_afterwards(house: House) -> None:
     await alice.page.get_by_role("button", name="Fine").click()
     await alice.page.get_by_role("link", name="Afterwards").click()
     await alice.sees("Nothing here")
-    found = await house.gate.store.requests(house.gate.workspace, Filter((State.DONE,)))
+    found = await house.gate._store.requests(house.gate.workspace, Filter((State.DONE,)))
     assert {each.review for each in found.requests} == {Review.ACCEPTED, Review.FLAGGED}
 
 
@@ -325,7 +328,7 @@ async def test_what_is_folded_is_opened_before_it_is_approved(house: House) -> N
     await expect(approve).to_be_enabled()
     await alice.sees("39.tmp", within="#card .args")
     await approve.click()
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
 
 
 async def test_an_option_that_runs_something_long_is_opened_before_it_is_chosen(house: House) -> None:
@@ -353,7 +356,7 @@ async def test_a_decision_on_what_changed_meanwhile_is_refused_and_says_so(house
 
 
 async def test_somebody_logs_in_with_a_password_and_is_led_to_the_card(house: House) -> None:
-    await Identities(house.gate.store, house.gate.workspace).set_password(BOSS, "alice", "correct horse battery")
+    await Identities(house.gate._store, house.gate.workspace).set_password(BOSS, "alice", "correct horse battery")
     request = await house.asks()
     page = await (await house.context()).new_page()
     await page.goto(f"{house.url}/r/{request.code}")

@@ -9,7 +9,8 @@ import assentry
 from assentry.core.canonical import canonical
 from assentry.core.request import State
 from assentry.ports import Filter
-from tests.browser.house import PAID, PEOPLE, House, until
+from tests.browser.house import PEOPLE, House
+from tests.stage import PAID, until
 
 OPTIONS = (
     assentry.option("Only the old ones", "The newer stay.", {"files": ["old"], "root": "~"}),
@@ -75,7 +76,7 @@ async def test_options_questions_and_folds(house: House) -> None:
     alice = await house.guest()
     await alice.shows(chosen)
     await alice.press("1")
-    await house.becomes(chosen, State.APPROVED)
+    await house.in_state(chosen, State.APPROVED)
     folded = await house.asks(args={"files": [f"{n}.tmp" for n in range(40)]})
     await alice.shows(folded)
     await expect(alice.at("#decide .approve")).to_be_disabled()
@@ -85,7 +86,7 @@ async def test_options_questions_and_folds(house: House) -> None:
     assert (await house.now(folded)).state is State.PENDING
     await alice.shows(folded)
     await alice.press("a")
-    await house.becomes(folded, State.APPROVED)
+    await house.in_state(folded, State.APPROVED)
     code = await house.wonders("Which colour?", choices=["red", "green"])
     await alice.shows(code)
     await alice.press("2")
@@ -96,7 +97,7 @@ async def test_options_questions_and_folds(house: House) -> None:
     await alice.page.keyboard.type("Ada")
     await alice.press("Tab", "Enter")
     await alice.sees("Nothing waits for you")
-    found = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
+    found = await house.gate._store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
     assert {each.answer for each in found.requests} == {"green", "Ada"}
 
 
@@ -114,7 +115,7 @@ async def test_a_number_opens_a_folded_option_and_chooses_it_the_second_time(hou
     assert (await house.now(request)).state is State.PENDING
     await alice.shows(request)
     await alice.press("1")
-    assert (await house.becomes(request, State.APPROVED)).candidate.args_text == canonical(many)
+    assert (await house.in_state(request, State.APPROVED)).candidate.args_text == canonical(many)
 
 
 async def test_a_key_meant_for_the_last_card_does_not_decide_the_next(house: House) -> None:
@@ -134,7 +135,7 @@ async def test_a_key_meant_for_the_last_card_does_not_decide_the_next(house: Hou
     assert (await house.now(first)).state is State.APPROVED
     assert (await house.now(second)).state is State.PENDING
     await alice.press("a")
-    await house.becomes(second, State.APPROVED)
+    await house.in_state(second, State.APPROVED)
 
 
 async def test_a_second_click_does_not_decide_the_card_that_came_under_it(house: House) -> None:
@@ -151,7 +152,7 @@ async def test_a_second_click_does_not_decide_the_card_that_came_under_it(house:
     await alice.shows(second)
     assert (await house.now(second)).state is State.PENDING
     await alice.page.mouse.click(x, y)
-    await house.becomes(second, State.APPROVED)
+    await house.in_state(second, State.APPROVED)
 
 
 async def test_a_card_that_arrives_by_itself_takes_no_key_at_once(house: House) -> None:
@@ -194,7 +195,7 @@ async def test_what_was_begun_on_a_card_is_there_again(house: House) -> None:
     await alice.press("End")
     await alice.page.keyboard.type(" it")
     await alice.press("Control+Enter")
-    assert (await house.becomes(first, State.DENIED)).reason == "we still need it"
+    assert (await house.in_state(first, State.DENIED)).reason == "we still need it"
     await alice.shows(second)
     await expect(alice.at('[name="reason"]')).to_have_value("")
 
@@ -222,17 +223,18 @@ async def test_modify_and_send_back(house: House) -> None:
     await alice.page.keyboard.type("/tmp/b")
     await alice.press("Enter")
     await alice.sees("/tmp/b", within=".changes .added")
+    await alice.previews()
     await alice.page.get_by_role("button", name="Let it run like this").focus()
     await alice.press("Enter")
-    after = await house.becomes(request, State.APPROVED)
+    after = await house.in_state(request, State.APPROVED)
     assert after.candidate.args_text == '{"path":"/tmp/b"}'
-    await alice.sees("approved", within="#card .due")
+    await alice.sees("Nothing for you to decide", within="#card")
     back = await house.asks(args={"path": "/tmp/c"})
     await alice.opens(back)
     await alice.press("r")
     await alice.page.keyboard.type("another place")
     await alice.press("Tab", "Enter")
-    assert (await house.becomes(back, State.REVISED)).reason == "another place"
+    assert (await house.in_state(back, State.REVISED)).reason == "another place"
 
 
 async def test_what_is_critical(house: House) -> None:
@@ -243,7 +245,7 @@ async def test_what_is_critical(house: House) -> None:
     await alice.page.keyboard.type("pay 12400.00")
     await expect(alice.at('[data-act="approve"] button')).to_be_enabled()
     await alice.press("Enter")
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
 
 
 async def test_the_key_that_sends_a_form_never_goes_around_its_button(house: House) -> None:
@@ -268,7 +270,7 @@ async def test_the_key_that_sends_a_form_never_goes_around_its_button(house: Hou
     assert (await house.now(request)).state is State.PENDING
     await expect(alice.at('[data-act="approve"] button')).to_be_enabled()
     await alice.press("Control+Enter")
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
     assert (await house.now(folded)).state is State.PENDING
 
 
@@ -281,7 +283,7 @@ async def test_the_key_that_sends_a_form_takes_the_choice_that_has_the_focus(hou
     await alice.page.goto(f"{house.url}/stop")
     await alice.page.get_by_label("Why").first.fill("a look")
     await alice.press("Control+Enter")
-    found = await house.gate.store.requests(house.gate.workspace, Filter())
+    found = await house.gate._store.requests(house.gate.workspace, Filter())
     assert {each.answer for each in found.requests} <= {None, "green"}
     assert await (await house.server.premises.room("default")).oversight.switches() == ()
 
@@ -297,7 +299,7 @@ async def test_undo_and_review(house: House) -> None:
         before, content[path] = content[path], text
         return before
 
-    await house.law(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
+    await house.policy(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
     async with house.gate.worker():
         await update_file("a", "new")
         await update_file("a", "newer")
@@ -323,7 +325,7 @@ async def test_no_key_decides_while_somebody_types_or_holds_it_down(house: House
     assert (await house.now(request)).state is State.PENDING
     await alice.page.keyboard.down("a")
     await alice.page.keyboard.down("a")
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
     await alice.shows(other)
     for _ in range(5):
         await alice.page.keyboard.down("a")
@@ -336,7 +338,7 @@ async def test_a_decision_taken_twice_in_haste_is_taken_once(house: House) -> No
     alice = await house.guest()
     await alice.shows(first)
     await asyncio.gather(alice.press("a"), alice.press("a"))
-    await house.becomes(first, State.APPROVED)
+    await house.in_state(first, State.APPROVED)
     await alice.shows(second)
     assert (await house.now(second)).state is State.PENDING
 
@@ -344,3 +346,90 @@ async def test_a_decision_taken_twice_in_haste_is_taken_once(house: House) -> No
         return await alice.at("#decide .approve").is_enabled()
 
     await until(is_quiet)
+
+
+async def test_a_line_is_typed_over_and_longer_text_goes_on_at_its_end(house: House) -> None:
+    request = await house.asks(args={"path": "/tmp/a"})
+    other = await house.asks(args={"path": "/tmp/b"})
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.press("m")
+    await alice.page.keyboard.type("/tmp/z")
+    await expect(alice.at('[name="arg:path"]')).to_have_value("/tmp/z")
+    await alice.press("Escape", "d")
+    await alice.page.keyboard.type("we still")
+    await alice.press("Escape", "j")
+    await alice.shows(other)
+    await alice.press("k")
+    await alice.shows(request)
+    await alice.press("d")
+    await alice.page.keyboard.type(" need it")
+    await expect(alice.at('[name="reason"]')).to_have_value("we still need it")
+
+
+async def test_escape_in_the_search_leaves_a_form_that_is_open_as_it_is(house: House) -> None:
+    request = await house.asks()
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.press("d")
+    await alice.page.keyboard.type("we still need it")
+    await alice.at("#search").click()
+    await alice.press("Escape")
+    await expect(alice.at("#search")).not_to_be_focused()
+    await expect(alice.at('[name="reason"]')).to_be_visible()
+    await alice.press("Escape")
+    await expect(alice.at('[name="reason"]')).to_be_hidden()
+    await expect(alice.at('[data-act="deny"] > summary')).to_be_focused()
+
+
+async def test_the_focus_is_on_the_card_that_comes_after_a_decision(house: House) -> None:
+    first, second, third = [await house.asks(args={"files": [name]}) for name in ("one", "two", "three")]
+    alice = await house.guest()
+    await alice.shows(first)
+    await alice.press("d")
+    await alice.page.keyboard.type("no")
+    await alice.press("Tab", "Enter")
+    await alice.shows(second)
+    await expect(alice.at("#card")).to_be_focused()
+    await alice.at("#search").focus()
+    await alice.at("#decide button.approve").dispatch_event("click")
+    await alice.shows(third)
+    await expect(alice.at("#search")).to_be_focused()
+
+
+async def test_what_is_wrong_with_a_form_leaves_the_focus_where_it_was(house: House) -> None:
+    request = await house.asks()
+    alice = await house.guest()
+    await alice.shows(request)
+    await alice.press("r")
+    await alice.page.keyboard.type("   ")
+    await alice.press("Control+Enter")
+    await expect(alice.at("#decide .complaint")).to_be_visible()
+    await expect(alice.at('[name="instructions"]')).to_be_focused()
+    await alice.press("Tab", "Enter")
+    await expect(alice.at('[data-act="revise"] button')).to_be_enabled()
+    await expect(alice.at('[data-act="revise"] button')).to_be_focused()
+    assert (await house.now(request)).state is State.PENDING
+
+
+async def test_a_changed_call_is_approved_from_its_preview_and_the_next_card_has_the_focus(house: House) -> None:
+    first, second = [await house.asks(args={"path": path}) for path in ("/tmp/a", "/tmp/b")]
+    alice = await house.guest()
+    await alice.shows(first)
+    await alice.press("m")
+    await alice.page.keyboard.type("/tmp/z")
+    await alice.press("Enter")
+    await alice.previews()
+    await alice.press("Shift+Tab")
+    await alice.page.keyboard.type("only there")
+    await alice.press("Escape", "Escape")
+    await expect(alice.at('[name="arg:path"]')).to_be_focused()
+    await expect(alice.at('[name="arg:path"]')).to_have_value("/tmp/z")
+    await alice.press("Enter")
+    await alice.previews()
+    await expect(alice.at('#main [name="note"]')).to_have_value("only there")
+    await alice.press("Enter")
+    await alice.shows(second)
+    await expect(alice.at("#card")).to_be_focused()
+    after = await house.now(first)
+    assert (after.state, after.candidate.args_text) == (State.APPROVED, '{"path":"/tmp/z"}')

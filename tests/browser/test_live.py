@@ -10,7 +10,8 @@ from playwright.async_api import Browser, Page, expect
 from assentry.core.request import State
 from assentry.server.serving import Address, standing
 from assentry.settings import Settings
-from tests.browser.house import Guest, House, built, until
+from tests.browser.house import Guest, House, built
+from tests.stage import until
 
 WATCH = """
 window.moved = [];
@@ -42,7 +43,7 @@ async def test_the_second_browser_sees_the_decision_of_the_first_within_a_second
     await bob.shows(request)
     await bob.page.evaluate(SAW)
     await alice.page.get_by_role("button", name="Approve").click()
-    after = await either.becomes(request, State.APPROVED)
+    after = await either.in_state(request, State.APPROVED)
     await expect(bob.at("#card")).to_have_attribute("data-state", "approved")
     await bob.sees("alice", within="#toast")
     assert after.decided_at is not None
@@ -128,7 +129,7 @@ async def test_a_page_finds_the_server_again_after_a_restart(browser: Browser, t
             await expect(alice.at(f'#queue [data-code="{later.code}"]')).to_be_visible()
             assert await alice.page.evaluate("window.same")
             await alice.page.get_by_role("button", name="Approve").click()
-            await house.becomes(missed, State.APPROVED)
+            await house.in_state(missed, State.APPROVED)
             await alice.page.close()
 
 
@@ -159,7 +160,7 @@ async def test_nothing_moves_while_requests_arrive_and_are_decided_elsewhere(hou
 
 
 async def test_what_was_opened_and_typed_stays_when_the_card_is_drawn_anew(house: House) -> None:
-    await house.law(
+    await house.policy(
         "people: {alice: {}, bob: {}}\nrules: [{name: two, actions: [delete_files], gate: hard, quorum: 2}]\n"
     )
     await house.asks(args={"files": [f"{n}.tmp" for n in range(40)]})

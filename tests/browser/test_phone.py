@@ -39,7 +39,7 @@ async def test_from_the_list_to_the_card_and_back(house: House) -> None:
     assert box["height"] >= 40
     assert box["y"] + box["height"] <= PHONE["height"]
     await alice.page.get_by_role("button", name="Approve").tap()
-    await house.becomes(first, State.APPROVED)
+    await house.in_state(first, State.APPROVED)
     await expect(alice.at("#list")).to_be_visible()
 
 
@@ -52,7 +52,7 @@ async def test_deny_modify_and_send_back(house: House) -> None:
     await alice.pictured("phone-deny")
     await fits(alice)
     await alice.at('[data-act="deny"] button').tap()
-    assert (await house.becomes(denied, State.DENIED)).reason == "Wrong target"
+    assert (await house.in_state(denied, State.DENIED)).reason == "Wrong target"
     await alice.opens(changed)
     await alice.at('[data-act="modify"] > summary').tap()
     await alice.at('[name="arg:path"]').fill("/tmp/z")
@@ -61,14 +61,15 @@ async def test_deny_modify_and_send_back(house: House) -> None:
     await alice.at(".changes").wait_for()
     await alice.pictured("phone-preview")
     await fits(alice)
+    await alice.previews()
     await alice.page.get_by_role("button", name="Let it run like this").tap()
-    assert (await house.becomes(changed, State.APPROVED)).candidate.args_text == '{"path":"/tmp/z"}'
+    assert (await house.in_state(changed, State.APPROVED)).candidate.args_text == '{"path":"/tmp/z"}'
     await alice.sees("approved", within="#card .due")
     await alice.opens(back)
     await alice.at('[data-act="revise"] > summary').tap()
     await alice.page.get_by_label("What should be different?").fill("elsewhere")
     await alice.at('[data-act="revise"] button').tap()
-    await house.becomes(back, State.REVISED)
+    await house.in_state(back, State.REVISED)
 
 
 async def test_choose_answer_and_confirm(house: House) -> None:
@@ -80,12 +81,12 @@ async def test_choose_answer_and_confirm(house: House) -> None:
     await fits(alice)
     await alice.pictured("phone-options")
     await alice.page.get_by_role("button", name="Less").tap()
-    await house.becomes(chosen, State.APPROVED)
+    await house.in_state(chosen, State.APPROVED)
     code = await house.wonders("Which?", choices=["this", "that"])
     await alice.opens(code)
     await alice.page.get_by_role("button", name="that").tap()
     await expect(alice.at("#list")).to_be_visible()
-    found = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
+    found = await house.gate._store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
     assert [each.answer for each in found.requests] == ["that"]
     critical = await house.pays()
     await alice.opens(critical)
@@ -94,11 +95,11 @@ async def test_choose_answer_and_confirm(house: House) -> None:
     await alice.pictured("phone-critical")
     await fits(alice)
     await alice.at('[data-act="approve"] button').tap()
-    await house.becomes(critical, State.APPROVED)
+    await house.in_state(critical, State.APPROVED)
 
 
 async def test_folds_quorum_and_live_news(house: House) -> None:
-    await house.law(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, quorum: 2}]\n")
+    await house.policy(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, quorum: 2}]\n")
     request = await house.asks(args={"files": [f"{n}.tmp" for n in range(40)]})
     alice, bob = await house.guest("alice", **HAND), await house.guest("bob", **HAND)
     await expect(bob.at("#live")).to_have_class("live on")
@@ -109,7 +110,7 @@ async def test_folds_quorum_and_live_news(house: House) -> None:
     await alice.page.get_by_role("button", name="Approve").tap()
     await bob.sees("1 of 2 approvals", within="#card")
     await bob.page.get_by_role("button", name="Approve").tap()
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
     await expect(bob.at("#list")).to_be_visible()
     late = await house.asks("drop_table", {"name": "users"})
     await expect(bob.at(f'#queue [data-code="{late.code}"]')).to_be_visible()
@@ -126,7 +127,7 @@ async def test_undo_and_review(house: House) -> None:
         before, content[path] = content[path], text
         return before
 
-    await house.law(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
+    await house.policy(PEOPLE + "rules: [{name: small, actions: ['update_*'], gate: watch, review: after}]\n")
     async with house.gate.worker():
         await asyncio.gather(update_file("a", "new"))
         alice = await house.guest(**HAND)
@@ -140,7 +141,7 @@ async def test_undo_and_review(house: House) -> None:
 
 
 async def test_pages_with_tables_are_no_wider_than_the_screen(house: House) -> None:
-    await house.law(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, because: files stay gone}]\n")
+    await house.policy(PEOPLE + "rules: [{name: two, actions: [delete_files], gate: hard, because: files stay gone}]\n")
     alice = await house.guest(**HAND)
     for path in ("settings", "policy", "api"):
         await alice.page.goto(urljoin(alice.page.url, f"/{path}"))

@@ -22,7 +22,7 @@ async def test_read_and_approve(house: House) -> None:
     await alice.at("#queue a").nth(0).click()
     await alice.sees("Why you are asked", "a.tmp", "they are old", within="#card")
     await alice.page.get_by_role("button", name="Approve").click()
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
     await alice.sees("approved. Next", within="#card")
     await alice.page.get_by_role("link", name="Next").click()
     await alice.shows(other)
@@ -35,12 +35,12 @@ async def test_deny_and_send_back(house: House) -> None:
     await alice.at('[data-act="deny"] > summary').click()
     await alice.page.get_by_label("Not now").check()
     await alice.at('[data-act="deny"] button').click()
-    assert (await house.becomes(denied, State.DENIED)).reason == "Not now"
+    assert (await house.in_state(denied, State.DENIED)).reason == "Not now"
     await alice.opens(back)
     await alice.at('[data-act="revise"] > summary').click()
     await alice.page.get_by_label("What should be different?").fill("fewer")
     await alice.at('[data-act="revise"] button').click()
-    await house.becomes(back, State.REVISED)
+    await house.in_state(back, State.REVISED)
 
 
 async def test_modify(house: House) -> None:
@@ -81,12 +81,14 @@ async def test_answer_and_choose(house: House) -> None:
     await alice.page.get_by_label("Your answer").fill("this one")
     await alice.page.get_by_role("button", name="Send the answer").click()
     await alice.sees("answered", within="#card")
-    found = await house.gate.store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
+    found = await house.gate._store.requests(house.gate.workspace, Filter((State.ANSWERED,)))
     assert {each.answer for each in found.requests} == {"that", "this one"}
-    request = await house.asks(options=(assentry.option("Less", "Fewer go.", {"files": ["a"]}), assentry.option("No", "-")))
+    request = await house.asks(
+        options=(assentry.option("Less", "Fewer go.", {"files": ["a"]}), assentry.option("No", "-"))
+    )
     await alice.opens(request)
     await alice.page.get_by_role("button", name="Less").click()
-    assert (await house.becomes(request, State.APPROVED)).candidate.args_text == '{"files":["a"],"root":"~/projects"}'
+    assert (await house.in_state(request, State.APPROVED)).candidate.args_text == '{"files":["a"],"root":"~/projects"}'
 
 
 async def test_what_is_folded_cannot_be_approved_before_the_whole_of_it_was_shown(house: House) -> None:
@@ -99,7 +101,7 @@ async def test_what_is_folded_cannot_be_approved_before_the_whole_of_it_was_show
     await expect(alice.at("#card .args .fold").first.get_by_text("39.tmp")).to_be_visible()
     await expect(alice.at("#card .args .value").filter(has_text="THE TAIL")).to_be_visible()
     await alice.page.get_by_role("button", name="Approve").click()
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)
 
 
 async def test_critical_and_folded(house: House) -> None:
@@ -109,4 +111,4 @@ async def test_critical_and_folded(house: House) -> None:
     await alice.at('[data-act="approve"] > summary').click()
     await alice.at('[name="confirm"]').fill("pay 12400.00")
     await alice.at('[data-act="approve"] button').click()
-    await house.becomes(request, State.APPROVED)
+    await house.in_state(request, State.APPROVED)

@@ -6,7 +6,7 @@ from typing import Any
 import assentry as package
 from assentry.core.authority import Principal
 from assentry.core.run import PlanStep
-from assentry.engine.gate import os_user
+from assentry.engine.os_user import os_user
 from assentry.engine.policies import apply_policy
 from tests.cli.terminal import Agent
 
@@ -36,7 +36,7 @@ class Crew:
 
     def policy(self, text: str) -> None:
         boss = Principal("root", roles=("*",), teams=("*",))
-        self.does(apply_policy(self.gate.store, "default", text.replace("ME", os_user()), boss, "test"))
+        self.does(apply_policy(self.gate._store, "default", text.replace("ME", os_user()), boss, "test"))
         self.does(self.gate._judgement.refresh())
 
     def does(self, work: Awaitable[Any]) -> Any:

@@ -15,7 +15,7 @@ from assentry.cli.screen.app import InboxApp
 from assentry.cli.screen.inbox import InboxScreen
 from assentry.core.authority import Principal
 from assentry.core.request import Request, State
-from assentry.engine.gate import os_user
+from assentry.engine.os_user import os_user
 from assentry.engine.policies import apply_policy
 from assentry.settings import Settings
 from tests.cli.terminal import Agent
@@ -97,7 +97,7 @@ async def elsewhere(here: Path) -> AsyncIterator[Desk]:
 
 async def policy(agent: Agent, text: str) -> None:
     text = text.replace("ME", os_user())
-    await apply_policy(agent.gate.store, "default", text, Principal("root", roles=("*",), teams=("*",)), "test")
+    await apply_policy(agent.gate._store, "default", text, Principal("root", roles=("*",), teams=("*",)), "test")
     await agent.gate._judgement.refresh()
 
 

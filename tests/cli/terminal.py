@@ -17,14 +17,10 @@ import pytest
 
 import assentry as package
 from assentry.cli.app import run
-from assentry.core.action import Declaration, Reach
 from assentry.core.request import Request
+from tests.stage import asked, asked_to_pay, wondered
 
 COMMAND = [sys.executable, "-c", "from assentry.cli import main; main()"]
-
-GONE = Declaration(reversible=False, reach=Reach.LOCAL)
-PAID = Declaration(reversible=False, reach=Reach.ORGANISATION, outside=True, money=True)
-MILD = Declaration(reversible=True, reach=Reach.LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +54,23 @@ class Agent:
         self.gate = package.open(database, agent="cleanup", **settings)
         self._closed = False
 
+    @property
+    def _portal(self) -> Any:
+        return self.gate._portal
+
     def asks(self, action: str = "delete_files", args: Any = None, **said: Any) -> Request:
         """The request for this call, which waits."""
-        given = {"files": ["a.tmp", "b.tmp"], "root": "~/projects"} if args is None else args
-        said.setdefault("declared", GONE)
-        proposal = self.gate._portal.run(self.gate.propose(action, given, **said))
-        assert proposal.request is not None
-        return proposal.request
+        return self._portal.run(asked(self.gate, action, args, **said))
 
     def pays(self, amount: float = 12400.0, **said: Any) -> Request:
-        args = {"to": "Nordwind", "amount": amount, "currency": "EUR"}
-        return self.asks("pay", args, declared=PAID, **said)
+        return self._portal.run(asked_to_pay(self.gate, amount, **said))
 
     def wonders(self, question: str = "Which one?", **more: Any) -> str:
         """The code of a question that waits."""
-        try:
-            self.gate._portal.run(self.gate.ask(question, patience=0, **more))
-        except package.Parked as parked:
-            return parked.code
-        raise AssertionError("the question did not wait")
+        return self._portal.run(wondered(self.gate, question, **more))
 
     def now(self, request: Request) -> Request:
-        found = self.gate._portal.run(self.gate.store.request(self.gate.workspace, request.id))
+        found = self._portal.run(self.gate._store.request(self.gate.workspace, request.id))
         assert found is not None
         return found
 
@@ -87,7 +78,7 @@ class Agent:
         """The agent is gone and holds nothing; again does no harm."""
         if not self._closed:
             self._closed = True
-            self.gate._portal.run(self.gate.close())
+            self._portal.run(self.gate.close())
 
 
 def defenceless(database: sqlite3.Connection) -> None:

@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from tests.cli.terminal import COMMAND, Agent, Assentry, defenceless
+from tests.cli.terminal import COMMAND, Agent, Assentry, defenceless, spawned
 
 
 def test_the_log_tells_what_happened_newest_first(assentry: Assentry, either: Agent) -> None:
@@ -34,10 +34,10 @@ def test_follow_prints_what_is_added(agent: Agent) -> None:
 
 def test_a_whole_log_verifies_here_and_elsewhere(assentry: Assentry, either: Agent, here: Path) -> None:
     either.asks()
-    assert "1 entries are sealed" in assentry("audit", "seal").out
-    assert "whole: 1 entries" in assentry("audit", "verify").out
+    assert "1 entry sealed" in assentry("audit", "seal").out
+    assert "whole: 1 entry," in assentry("audit", "verify").out
     assert assentry("audit", "verify", "--json").json["ok"] is True
-    assert "1 entries in out.jsonl" in assentry("audit", "export", "-o", "out.jsonl").out
+    assert "1 entry in out.jsonl" in assentry("audit", "export", "-o", "out.jsonl").out
     (here / "pub.pem").write_text(assentry("keys", "show").out)
     assert "whole" in assentry("audit", "verify", "out.jsonl", "--key", "pub.pem").out
     assert "came from the file itself" in assentry("audit", "verify", "out.jsonl").out
@@ -102,3 +102,13 @@ def test_another_machines_key_is_trusted_for_once_or_for_good(assentry: Assentry
     assentry("--home", home, "audit", "verify", code=5)
     assentry("--home", home, "keys", "trust", "pub.pem")
     assert "whole" in assentry("--home", home, "audit", "verify").out
+
+
+def test_an_export_into_a_pipe_is_the_same_bytes_whatever_the_code_page_is(
+    assentry: Assentry, agent: Agent, here: Path
+) -> None:
+    agent.asks("lösche_dateien")
+    written = spawned("audit", "export", PYTHONIOENCODING="latin-1").stdout
+    (here / "piped.jsonl").write_bytes(written)
+    assert "lösche_dateien" in written.decode()
+    assentry("audit", "verify", "piped.jsonl")

@@ -1,6 +1,7 @@
 """Looking and deciding from a terminal, against a real database."""
 
 import json
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -10,14 +11,15 @@ import pytest
 
 from assentry import option
 from assentry.core.request import State
-from tests.cli.terminal import GONE, MILD, Agent, Assentry, at_terminal, spawned
+from tests.cli.terminal import Agent, Assentry, at_terminal, spawned
+from tests.stage import GONE, MILD
 
 CARD = {
-    "action", "agent", "args", "asked_at", "asked_by", "can_send_back", "claims", "code", "differences", "digest",
+    "abandoned_at", "action", "agent", "args", "asked_at", "asked_by", "can_send_back", "claims", "code", "declared", "differences", "digest",
     "editable", "effect", "ends_at",
-    "error", "facts", "gate", "id", "if_denied", "is_stop", "kind", "needed_by", "needs", "options", "outcome",
+    "error", "facts", "gate", "grounds", "id", "if_denied", "is_stop", "kind", "needed_by", "needs", "options", "outcome",
     "policy_version", "question", "result", "review", "reviewers", "risk", "run", "schema", "secrets", "state", "then",
-    "time_left", "title", "undo_until", "votes", "warnings", "why", "phrase",
+    "on_silence", "paused", "time_left", "title", "undo_until", "votes", "warnings", "why", "phrase",
 }  # fmt: skip
 
 SCHEMA: dict[str, Any] = {
@@ -32,14 +34,16 @@ def apply(assentry: Assentry, here: Path, text: str) -> None:
     assentry("policy", "apply", "p.yaml", "--yes")
 
 
-def test_pending_lists_the_most_urgent_first_with_shape_word_time_and_what_then(assentry: Assentry, agent: Agent) -> None:
+def test_pending_lists_the_most_urgent_first_with_shape_word_time_and_what_then(
+    assentry: Assentry, agent: Agent
+) -> None:
     hard, manual, question = agent.asks(), agent.pays(), agent.wonders(best_guess="x")
     lines = assentry("pending").out.splitlines()
     assert [line.split()[2] for line in lines[1:]] == [manual.code, hard.code, question]
     assert lines[1].startswith("◆ critical")
     assert lines[2].startswith("▲ dangerous")
     assert lines[3].startswith("? question")
-    assert lines[2].endswith("min, then denied")
+    assert lines[2].endswith("1 h, then denied")
     assert lines[3].endswith("then goes on with the best guess")
     assert "cleanup" in lines[2]
 
@@ -106,6 +110,18 @@ def test_the_card_stands_in_the_order_in_which_it_matters(assentry: Assentry, ag
     for text in order:
         assert text in out[place:], f"{text} does not follow:\n{out}"
         place = out.index(text, place)
+
+
+def test_the_card_says_who_declared_what_and_what_does_not_count(assentry: Assentry, agent: Agent, here: Path) -> None:
+    (here / "own.yaml").write_text("actions: {delete_files: {reversible: true, because: there is a backup}}\n")
+    assentry("policy", "apply", "own.yaml")
+    agent.gate.portal.run(agent.gate._judgement.refresh())
+    request = agent.asks()
+    out = assentry("show", request.code).out
+    told = "can be undone: no, says the code; the policy (there is a backup) says yes, not counted"
+    assert told in " ".join(out.split())
+    explained = assentry("policy", "explain", "--action", "delete_files", "--irreversible").out
+    assert told in " ".join(explained.split())
 
 
 def test_long_values_are_folded_and_the_digest_stands_only_under_a_whole_card(assentry: Assentry, agent: Agent) -> None:
@@ -327,7 +343,9 @@ def test_who_is_nobody_in_the_policy_may_look_but_not_decide(assentry: Assentry,
 
 def test_only_a_person_at_a_terminal_starts_a_soft_window(assentry: Assentry, agent: Agent, here: Path) -> None:
     apply(
-        assentry, here, "rules: [{name: soft, actions: [rename_file], when: effect.reversible, gate: soft, window: 5m}]\n"
+        assentry,
+        here,
+        "rules: [{name: soft, actions: [rename_file], when: effect.reversible, gate: soft, window: 5m}]\n",
     )
     agent.gate._portal.run(agent.gate._judgement.refresh())
     request = agent.asks("rename_file", {"old": "a", "new": "b"}, declared=MILD)
@@ -336,6 +354,26 @@ def test_only_a_person_at_a_terminal_starts_a_soft_window(assentry: Assentry, ag
     assert agent.now(request).seen_at is None
     at_terminal(["show", request.code])
     assert agent.now(request).seen_at is not None
+
+
+@pytest.mark.parametrize("width", ["60", "80", "100", "120"])
+def test_a_table_at_a_terminal_shows_every_code_and_what_it_is_about(
+    assentry: Assentry, agent: Agent, here: Path, width: str
+) -> None:
+    window = "{name: soft, actions: [rename_file], when: effect.reversible, gate: soft, window: 5m}"
+    endless = "{name: endless, actions: [delete_files], gate: hard, limit: never, at_end: stay}"
+    apply(assentry, here, f"rules: [{window}, {endless}]\n")
+    agent.gate._portal.run(agent.gate._judgement.refresh())
+    soft = agent.asks("rename_file", {"old": "a", "new": "b"}, declared=MILD)
+    hard = agent.asks()
+    seen = at_terminal(["pending"], COLUMNS=width, NO_COLOR="1")[1].decode()
+    table = re.sub(r"\x1b\[[0-9;]*m", "", seen.replace("\r", ""))
+    assert all(len(line) <= int(width) for line in table.splitlines()), table
+    for request, title in ((soft, "Rename file"), (hard, "Delete 2 files")):
+        (line,) = (line for line in table.splitlines() if request.code in line)
+        assert title.split()[0] in line
+    assert "when seen" in table
+    assert "no limit" in table
 
 
 def test_a_surface_of_ones_own_says_that_it_showed_the_card(assentry: Assentry, agent: Agent) -> None:

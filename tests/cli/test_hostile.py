@@ -8,7 +8,8 @@ import pyte
 import pytest
 
 from assentry import option
-from tests.cli.terminal import GONE, Agent, Assentry, at_terminal, spawned
+from tests.cli.terminal import Agent, Assentry, at_terminal, spawned
+from tests.stage import GONE
 
 HOSTILE = {
     "colour": "\x1b[31mred\x1b[0m",
@@ -99,6 +100,7 @@ def test_nothing_an_agent_writes_begins_a_line_of_the_card(assentry: Assentry, a
         "What you can do",
         "Time",
         "What was asked",
+        "Declared for this action",
         "╭",
         "╎",
         "╰",

@@ -16,7 +16,8 @@ from assentry.cli.screen.live import View
 from assentry.core.request import Executor, Review, State
 from assentry.engine.deadlines import settle_overdue
 from tests.cli.seat import HELD, OPTIONS, Seat, policy, seated, state
-from tests.cli.terminal import MILD, Agent
+from tests.cli.terminal import Agent
+from tests.stage import MILD
 
 
 @pytest.fixture(autouse=True)
@@ -275,7 +276,7 @@ async def test_an_unknown_outcome_is_settled_by_who_looked(here: Path) -> None:
     began = await execution.begin(request)
     execution.release(began)
     await asyncio.sleep(0.1)
-    await settle_overdue(agent.gate.store, began)
+    await settle_overdue(agent.gate._store, began)
     async with seated(here) as seat:
         await seat.sees("Unknown 1")
         seat.screen.show_view(View.UNKNOWN)

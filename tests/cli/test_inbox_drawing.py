@@ -133,7 +133,9 @@ def test_a_field_that_cannot_be_read_is_named() -> None:
         read(field, "three")
 
 
-@pytest.mark.parametrize(("told", "theme"), [("15;0", "assentry-dark"), ("0;15", "assentry-light"), ("", "assentry-dark")])
+@pytest.mark.parametrize(
+    ("told", "theme"), [("15;0", "assentry-dark"), ("0;15", "assentry-light"), ("", "assentry-dark")]
+)
 def test_the_theme_follows_the_terminal(told: str, theme: str) -> None:
     assert theme_for(told) == theme
 

@@ -42,7 +42,7 @@ async def made(agent: Agent, **more: Any) -> tuple[Crew, str]:
 
 
 async def run_of(crew: Crew, code: str) -> Run:
-    (found,) = await crew.gate.store.find_runs("default", code)
+    (found,) = await crew.gate._store.find_runs("default", code)
     return found
 
 
@@ -135,7 +135,7 @@ async def test_denying_with_the_switch_ends_the_run(here: Path, agent: Agent) ->
         await seat.press("d")
         await seat.dialog(Pick)
         await seat.press("ctrl+x", "1")
-        (request,) = (await crew.gate.store.requests("default", Filter(states=(State.DENIED,)))).requests
+        (request,) = (await crew.gate._store.requests("default", Filter(states=(State.DENIED,)))).requests
         assert request.stop
 
 
@@ -214,7 +214,7 @@ async def test_hostile_runs_and_drafts_are_drawn_inert_and_within_their_width(
 
     code = await asyncio.to_thread(lambda: crew.works(text, body, original=text, scope={"paths": [text]}))
     run = await run_of(crew, code)
-    (recent, request) = await Chronicle(crew.gate.store, "default").recent(run, limit=2)
+    (recent, request) = await Chronicle(crew.gate._store, "default").recent(run, limit=2)
     first = agent.asks("send_mail", {"body": text})
     asked = agent.asks("send_mail", {"body": f"{text}\n{text}!"}, draft_of=first.id)
     for found in (request, replace(request, ask=asked.ask)):

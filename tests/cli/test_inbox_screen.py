@@ -14,7 +14,8 @@ from assentry.core.authority import Principal
 from assentry.core.request import State
 from assentry.errors import StoreError
 from tests.cli.seat import OPTIONS, elsewhere, policy, seated, state
-from tests.cli.terminal import GONE, Agent
+from tests.cli.terminal import Agent
+from tests.stage import GONE
 
 
 @pytest.fixture(autouse=True)

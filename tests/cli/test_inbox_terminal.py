@@ -19,6 +19,8 @@ import pytest
 from assentry.core.request import State
 from tests.cli.terminal import Agent
 
+pytestmark = pytest.mark.proof
+
 HOSTILE = (
     "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07click\x1b]8;;\x07 \x1b]0;title\x07 \x1b[2J\x1bc \x9b31m \x07\x08\r "
     "[red]markup[/red] [@click=app.quit]quit[/] [link=http://evil]x[/link] \u202egnp.exe\u202c zero\u200bwidth \u2066iso"
@@ -116,7 +118,7 @@ def test_a_person_approves_what_an_agent_in_another_process_asks(agent: Agent) -
     with inbox() as terminal:
         terminal.sees("nothing waits for you", "@gate.guard")
         request = agent.asks(says="Delete {files.count} files in {root}")
-        terminal.sees("1 waits for you", "Delete 2 files in ~/projects", "▲ Dangerous", "min left, then denied")
+        terminal.sees("1 waits for you", "Delete 2 files in ~/projects", "▲ Dangerous", "1 h left, then denied")
         terminal.type("\r")
         terminal.type("a")
         terminal.sees("Approve this?", "yes, run exactly this")
@@ -127,7 +129,6 @@ def test_a_person_approves_what_an_agent_in_another_process_asks(agent: Agent) -
         assert agent.now(request).state is State.APPROVED
 
 
-@pytest.mark.slow
 def test_no_byte_of_hostile_text_acts_on_the_terminal(agent: Agent) -> None:
     said = {"why": HOSTILE, "goal": HOSTILE, "alternatives": (HOSTILE,), "agent": "a\x1b[31mb"}
     agent.asks(f"evil{HOSTILE}", {HOSTILE: HOSTILE, "list": [HOSTILE] * 3}, says="Do {list}", **said)
@@ -152,7 +153,7 @@ def test_no_byte_of_hostile_text_acts_on_the_terminal(agent: Agent) -> None:
             terminal.type("j")
         terminal.type("/", 2)
         terminal.type("evil")
-        terminal.sees("action  evil⟨U+001B⟩")
+        terminal.sees("links to evil.example⟨U+0007⟩click⟨U+001B⟩")
         assert terminal.stray == []
         assert set(re.findall(rb"\x1b\][^;]*", terminal.seen)) <= {b"\x1b]22"}, "no link, no title, no clipboard"
         assert b"[@click=app.quit]" in terminal.seen, "markup is text"

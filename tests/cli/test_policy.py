@@ -36,7 +36,7 @@ def me() -> str:
 
 
 def test_check_says_every_complaint_with_its_line(assentry: Assentry, here: Path, file: Path) -> None:
-    assert "fine; 2 rules" in assentry("policy", "check", "assentry.yaml").out
+    assert "assentry.yaml: OK (2 rules, autonomy balanced" in assentry("policy", "check", "assentry.yaml").out
     assert assentry("policy", "check", "assentry.yaml", "--json").json["ok"] is True
     (here / "bad.yaml").write_text("mode: maybe\nrules:\n  - name: x\n    gate: softly\n")
     done = assentry("policy", "check", "bad.yaml", code=1)
@@ -87,13 +87,27 @@ def test_only_an_operator_applies_where_there_are_any(assentry: Assentry, file: 
     assentry("purge", "--older-than", "1d", code=4)
 
 
-def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladder(assentry: Assentry, file: Path) -> None:
+def test_check_refuses_a_replacement_without_an_answer_and_warns_about_one_for_a_pattern(
+    assentry: Assentry, here: Path
+) -> None:
+    (here / "own.yaml").write_text("actions:\n  sync: {instead_of_code: true, confidence: 0.5}\n")
+    assert "own.yaml:2" in (refused := assentry("policy", "check", "own.yaml", code=None)).err + refused.out
+    assert refused.code != 0
+    assert "no answer to replace the code's" in refused.err + refused.out
+    (here / "own.yaml").write_text('actions:\n  "sync_*": {risk: safe, instead_of_code: true}\n')
+    warned = assentry("policy", "check", "own.yaml", code=None)
+    assert "overrides what the code declares of every action that matches" in warned.err + warned.out
+
+
+def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladder(
+    assentry: Assentry, file: Path
+) -> None:
     files = [f"{number}.tmp" for number in range(120)]
     args = ["--action", "delete_files", "--args", json.dumps({"files": files}), "--irreversible"]
     out = assentry("policy", "explain", "assentry.yaml", *args).out
     for text in (
         "gate        hard", "more than 100 files wait for a person", 'rule "bulk delete", line 2', 'rule "every delete"',
-        "cannot be undone", "scale", "role:platform", "remind", "120 files",
+        "cannot be undone", "scale", "role:platform", "a reminder is due", "120 files",
     ):  # fmt: skip
         assert text in out, text
     told = assentry("policy", "explain", "assentry.yaml", *args, "--json").json
@@ -107,7 +121,9 @@ def test_explain_tells_rule_reason_next_effect_triggers_gate_reviewers_and_ladde
         assert said in assentry("policy", "explain", "assentry.yaml", "--action", "x", "--args", wrong, code=1).err
 
 
-def test_explain_without_a_file_uses_the_active_policy_and_its_grants(assentry: Assentry, agent: Agent, file: Path) -> None:
+def test_explain_without_a_file_uses_the_active_policy_and_its_grants(
+    assentry: Assentry, agent: Agent, file: Path
+) -> None:
     assert "the built-in policy" in assentry("policy", "explain", "--action", "delete_files").out
     assentry("policy", "apply", "assentry.yaml")
     assentry("grants", "give", "delete_*", "--for", "1h", "--max-risk", "critical")
@@ -134,12 +150,14 @@ def test_a_grant_is_given_listed_used_and_revoked(assentry: Assentry, either: Ag
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--for", "soon"], "--for is a stretch of time"),
+        (["--for", "soon"], "--for must be a duration such as 90s"),
         (["--for", "1h", "--budget", "lots"], "--budget is a number"),
         (["--for", "1h", "--when", "facts.count <"], ""),
     ],
 )
-def test_a_grant_that_cannot_be_is_refused(assentry: Assentry, agent: Agent, options: list[str], complaint: str) -> None:
+def test_a_grant_that_cannot_be_is_refused(
+    assentry: Assentry, agent: Agent, options: list[str], complaint: str
+) -> None:
     done = assentry("grants", "give", "x", *options, code=1)
     assert complaint in done.err
     assert done.err.count("\n") == 1

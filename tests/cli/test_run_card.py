@@ -26,7 +26,9 @@ def waiting(assentry: Assentry) -> str:
     return str(card["code"])
 
 
-def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(either: Agent, assentry: Assentry) -> None:
+def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(
+    either: Agent, assentry: Assentry
+) -> None:
     crew = Crew(either)
 
     async def body(run: Any) -> None:
@@ -35,7 +37,7 @@ def test_the_card_tells_of_the_run_with_its_scope_and_what_the_agent_says_apart(
 
     code = crew.works("Tidy up", body, original="a small cleanup", scope={"files": 1, "paths": ["/srv"]})
     out = assentry("show", waiting(assentry)).out
-    for text in (f"run {code}", f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)",
+    for text in (f"run {code}", f"Run {code} of cleanup", "“a small cleanup”", "at most 1 file (none used)",
                  "touch only what is in /srv", "1 step, cost 0.4 as the agent says", "parked: has waited for a person"):  # fmt: skip
         assert text in out, f"{text!r} is missing:\n{out}"
     assert out.index("Exactly this runs") < out.index(f"Run {code}"), "the run does not push the bytes away"
@@ -144,7 +146,7 @@ def test_what_an_agent_only_claims_to_revise_is_told_as_it_is(either: Agent, ass
 
 
 async def test_a_chain_of_drafts_that_bites_its_tail_or_never_ends_is_walked_so_far(agent: Agent) -> None:
-    store, story = agent.gate.store, Chronicle(agent.gate.store, "default")
+    store, story = agent.gate._store, Chronicle(agent.gate._store, "default")
     template = mail(agent, "x").ask
 
     async def put(number: int, draft_of: int) -> Request:

@@ -37,7 +37,14 @@ def test_a_run_is_listed_and_shown_with_its_steps(parked: str, assentry: Assentr
     out = assentry("runs").out
     assert all(text in out for text in ("parked", parked, "Tidy up"))
     shown = assentry("run", "show", parked[:5]).out
-    for text in ("a small cleanup", "1 files", "· look", "Delete 2 files", "hard gate: scope", "has waited for"):
+    for text in (
+        "a small cleanup",
+        "at most 1 file (none used)",
+        "· look",
+        "Delete 2 files",
+        "hard gate: scope",
+        "has waited for",
+    ):
         assert text in shown, text
     told = assentry("run", "show", parked, "--json").json
     assert (told["run"]["state"], told["steps"][0]["triggers"]) == ("parked", ["scope"])
@@ -95,10 +102,12 @@ def test_time_stands_still_for_what_a_paused_run_waits_for(parked: str, assentry
     (waiting,) = assentry("pending", "--json").json["requests"]
     assert "paused" in assentry("show", waiting["code"]).out
     assentry("go", parked)
-    assert "min left" in assentry("show", waiting["code"]).out
+    assert "1 h left" in assentry("show", waiting["code"]).out
 
 
-def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(parked: str, either: Agent, assentry: Assentry) -> None:
+def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(
+    parked: str, either: Agent, assentry: Assentry
+) -> None:
     out = assentry("stop", "--agent", "cleanup", "--reason", "wrong folder").out
     assert "cleanup is stopped: nothing new begins" in out
     assert f"{parked}  Tidy up: stopped" in out

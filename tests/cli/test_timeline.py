@@ -53,7 +53,7 @@ def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, a
     assentry("deny", waits["code"], "--reason", "only old ones")
     out = assentry("run", "show", code[:5]).out
     follows(
-        out, f"Run {code} of cleanup", "“a small cleanup”", "at most 1 files (none used)", "2 steps, cost 0.25 as the agent says",
+        out, f"Run {code} of cleanup", "“a small cleanup”", "at most 1 file (none used)", "2 steps, cost 0.25 as the agent says",
         "The agent says (unchecked)", "goal  Tidy up", "▴ risky", "Note began", "ran at once, on record (watch gate)",
         "done in", "cost 0.25, as the agent says", "▲ dangerous", waits["code"], "Delete 2 files",
         "waited for a person (hard gate: scope)", "the run was given 1", "denied by", "“only old ones”",
@@ -68,7 +68,9 @@ def test_the_timeline_tells_risk_gate_who_decided_cost_and_time(either: Agent, a
     assert [each["trusted"] for each in told["run"]["observations"]] == [False, True]
 
 
-def test_runs_that_worked_for_it_stand_where_they_began_indented_with_their_goal(either: Agent, assentry: Assentry) -> None:
+def test_runs_that_worked_for_it_stand_where_they_began_indented_with_their_goal(
+    either: Agent, assentry: Assentry
+) -> None:
     crew = Crew(either)
     code = crew.works("Top", nested(crew, 2))
     out = assentry("run", "show", code).out
@@ -87,7 +89,7 @@ def test_a_tree_of_runs_is_read_with_two_questions_a_run_and_only_so_deep(
 ) -> None:
     crew = Crew(agent)
     code = crew.works("Top", nested(crew, 7))
-    store = agent.gate.store
+    store = agent.gate._store
     asked: list[str] = []
     for name in ("requests", "runs", "run", "request"):
         real = getattr(store, name)
@@ -185,14 +187,14 @@ def test_pending_is_narrowed_to_a_run(agent: Agent, assentry: Assentry) -> None:
 
 async def silent(agent: Agent, text: str = "") -> None:
     """Somebody looked at what waits, said nothing, and time passed."""
-    inbox = Inbox(agent.gate.store, "default", agent.gate._judgement)
+    inbox = Inbox(agent.gate._store, "default", agent.gate._judgement)
     async with asyncio.timeout(20):
         while not (found := (await inbox.page(Filter(text=text, states=(State.PENDING,)))).requests):
             await asyncio.sleep(0.02)
         await inbox.seen(Principal("ann"), found[0].id)
         while (await agent.gate.outcome(found[0].id)).state.value == "pending":
             await asyncio.sleep(0.1)
-            await settle_overdue(agent.gate.store, await agent.gate.outcome(found[0].id))
+            await settle_overdue(agent.gate._store, await agent.gate.outcome(found[0].id))
 
 
 def test_what_went_ahead_on_silence_is_listed_and_said_plainly(either: Agent, assentry: Assentry) -> None:

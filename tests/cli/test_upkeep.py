@@ -44,7 +44,7 @@ def test_doctor_names_what_is_wrong_and_what_to_do(assentry: Assentry, agent: Ag
     (here / "p.yaml").write_text("mode: observe\npeople: {ann: {os_users: [else]}}\n")
     assentry("policy", "apply", "p.yaml", "--yes")
     done = assentry("doctor", code=1)
-    for text in (f"chmod go-rwx '{key}'", "OBSERVE MODE", "is nobody in this policy", "and so decide"):
+    for text in (f"chmod go-rwx '{key}'", "OBSERVE MODE", "is not one of the people in this policy", "and so decide"):
         assert text.replace(" ", "") in done.out.replace("\n", "").replace(" ", ""), text
 
 
@@ -59,7 +59,7 @@ def test_a_backup_is_restored_verified_and_the_old_file_kept(assentry: Assentry,
     assert "another process uses" in assentry("restore", "b.db", "--force", code=1).err
     agent.close()
     done = assentry("restore", "b.db", "--force")
-    assert "1 entries that were signed after this backup are not in it" in done.err
+    assert "this backup lacks 1 entry signed after it" in done.err
     assert len(list(here.glob("assentry.db.before-restore-*"))) == 1
     assentry("show", later.code, code=1)
     assert "restored from a backup" in assentry("log", "--limit", "1").out
@@ -91,7 +91,8 @@ def test_a_place_that_lost_its_database_is_restored_without_force(assentry: Asse
     assentry("backup", "b.db")
     assert (
         request.code
-        in assentry("--database", "new.db", "restore", "b.db", code=0).out + assentry("--database", "new.db", "pending").out
+        in assentry("--database", "new.db", "restore", "b.db", code=0).out
+        + assentry("--database", "new.db", "pending").out
     )
     assert "no file" in assentry("--database", "x.db", "restore", "none.db", code=1).err
     (here / "junk").write_text("not a database at all" * 100)
@@ -111,7 +112,7 @@ def test_purge_erases_payloads_and_the_log_still_verifies(assentry: Assentry, ei
     assert "purged after its retention" in out
     assert "private reasons" not in out
     assert "whole" in assentry("audit", "verify").out
-    assert "payloads of 1 requests purged" in assentry("log", "--limit", "1").out
+    assert "payloads of 1 request purged" in assentry("log", "--limit", "1").out
 
 
 def test_roles_are_for_postgresql(
@@ -121,8 +122,9 @@ def test_roles_are_for_postgresql(
     assert "CREATE ROLE assentry_agent" in assentry("db", "roles", "--sql").out
     monkeypatch.setenv("ASSENTRY_DATABASE", postgres_database)
     assert "GRANT assentry_agent TO" in assentry("db", "roles").out
-    assert "pg_dump" in assentry("backup", "x", code=1).err
-    assert "pg_restore" in assentry("restore", "x", "--force", code=1).err
+    assert "schema assentry_data" in assentry("doctor").out
+    assert "pg_dump -Fc -n assentry_data" in assentry("backup", "x", code=1).err
+    assert "pg_restore --clean --if-exists --single-transaction" in assentry("restore", "x", "--force", code=1).err
 
 
 WORKER = """\
@@ -177,6 +179,55 @@ def test_a_worker_says_that_its_database_is_new(here: Path) -> None:
 )
 def test_a_worker_needs_a_gate(assentry: Assentry, target: str, complaint: str) -> None:
     assert complaint in assentry("worker", target, code=1).err
+
+
+def test_a_worker_without_a_module_moves_deadlines(assentry: Assentry, agent: Agent, here: Path) -> None:
+    (here / "p.yaml").write_text("limits: {time: 1s}\n")
+    assentry("policy", "apply", "p.yaml")
+    agent.gate._portal.run(agent.gate._judgement.refresh())
+    request = agent.asks()
+    with subprocess.Popen([*COMMAND, "worker"], stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        assert "without a module" in worker.stderr.readline()
+        end = time.monotonic() + 60
+        while agent.now(request).state is State.PENDING:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+    assert agent.now(request).state is State.EXPIRED
+
+
+def test_a_worker_without_a_module_is_for_a_database(assentry: Assentry) -> None:
+    assert "needs the database" in assentry("--server", "http://127.0.0.1:1", "worker", code=1).err
+
+
+AT_THE_TOP = {
+    "a call": "delete('a')",
+    "a call that parks": "delete.with_(wait=0)('a')",
+    "an awaited call": "asyncio.run(delete.acall('a'))",
+    "a call whose error is swallowed": "try: delete('a')\nexcept Exception: pass",
+    "a question": "asyncio.run(gate.ask('Which one?'))",
+    "a proposal": "asyncio.run(gate.propose('delete_all', {}))",
+    "a run": "async def main():\n    async with gate.run('Tidy up'): pass\nasyncio.run(main())",
+}
+
+
+@pytest.mark.parametrize("what", AT_THE_TOP)
+def test_a_module_that_acts_when_it_is_imported_is_told_so(
+    assentry: Assentry, here: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    name = f"acts_{list(AT_THE_TOP).index(what)}"
+    (here / f"{name}.py").write_text(
+        "import asyncio, assentry\ngate = assentry.open()\n\n"
+        "@gate.guard(reversible=False)\ndef delete(name: str) -> None: ...\n\n"
+        f"{AT_THE_TOP[what]}\n"
+    )
+    monkeypatch.syspath_prepend(here)
+    told = assentry("worker", f"{name}:gate", code=1).err
+    assert f"at the top level of {name}" in told
+    assert '`if __name__ == "__main__":`' in told
+    assert assentry("pending", "--json").json["requests"] == []
 
 
 def test_version(assentry: Assentry) -> None:

@@ -236,16 +236,16 @@ def test_a_question_ends_in_its_declared_best_guess_or_unanswered():
     assert silent.state is State.EXPIRED
 
 
-def test_the_ladder_reminds_then_escalates_then_ends():
+def test_the_ladder_says_that_a_reminder_is_due_then_widens_the_circle_then_ends():
     ladder = Ladder(
         (Rung(timedelta(minutes=15), remind=True), Rung(timedelta(minutes=30), tell=("role:manager",))), limit=HOUR
     )
     request = open_request(candidate(ladder=ladder, reviewers=("team:platform",)))
     assert request.due_at == NOON + timedelta(minutes=15)
     change = advance(request, Overdue(), request.due_at)
-    assert [entry.kind for entry in change.entries] == ["request.reminded"]
+    assert [entry.kind for entry in change.entries] == ["request.reminder_due"]
     change = advance(change.request, Overdue(), change.request.due_at)
-    assert [entry.kind for entry in change.entries] == ["request.escalated"]
+    assert [entry.kind for entry in change.entries] == ["request.widened"]
     assert change.request.told == ("role:manager",)
     assert change.request.due_at == NOON + HOUR
     assert move(change.request, Overdue(), NOON + HOUR).state is State.EXPIRED

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from assentry.core.action import Action, Fact
 from assentry.core.argument_look import MOST_VALUES
-from assentry.core.classify import classify
 from assentry.core.command_text import read_shell, read_sql
 from assentry.core.facts import DEFAULTS, fact_view, facts_of, secrets_in
 from assentry.core.secret_text import secret_texts
+from tests.core.values import classified
 
 OURS = ("example.com",)
 
@@ -92,13 +92,13 @@ def test_what_only_resembles_a_fact_is_not_one(args: dict[str, Any], absent: str
 @pytest.mark.parametrize(
     ("to", "external", "says"),
     [
-        (["a@example.com", "b@evil.org"], 1, "1 of 2 recipients are outside example.com"),
+        (["a@example.com", "b@evil.org"], 1, "1 of 2 recipients is outside example.com"),
         ("Bob <bob@evil.org>", 1, "the recipient is outside example.com"),
         ("a@example.com, b@evil.org; c@evil.org", 2, "2 of 3 recipients are outside example.com"),
         (["a@example.com.evil.org"], 1, "the recipient is outside example.com"),
         (["a@notexample.com"], 1, "the recipient is outside example.com"),
         ([{"name": "Bob", "email": "b@evil.org"}], 1, "the recipient is outside example.com"),
-        ("a@example.com\nBcc: b@evil.org", 1, "1 of 2 recipients are outside example.com"),
+        ("a@example.com\nBcc: b@evil.org", 1, "1 of 2 recipients is outside example.com"),
         ("a@exаmple.com", 1, "the recipient is outside example.com"),
     ],
 )
@@ -371,6 +371,6 @@ def test_a_quoted_part_with_an_at_does_not_hide_where_a_mail_goes() -> None:
     ],
 )
 def test_a_call_in_more_than_one_currency_is_in_none_of_them(args: dict[str, Any]) -> None:
-    found = {fact.name: fact for fact in classify(Action("pay_rows", args, agent="bot")).facts}
+    found = {fact.name: fact for fact in classified(Action("pay_rows", args, agent="bot")).facts}
     assert found["currency"].value == "several"
     assert found["currency"].says == "in more than one currency"

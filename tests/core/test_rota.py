@@ -108,13 +108,13 @@ def test_a_rota_survives_a_round_trip() -> None:
         ("{weekly: [ada]}", "needs weekly: and from:"),
         ('{from: "2026-01-05T09:00:00Z", turns: []}', "needs weekly: and from:"),
         ('{weekly: [eve], from: "2026-01-05T09:00:00Z"}', 'unknown person "eve"'),
-        ('{weekly: [ada], from: "2026-01-05T09:00:00"}', "time zone"),
-        ("{weekly: [ada], from: 2026-01-05}", "time zone"),
-        ('{weekly: [ada], from: "soon"}', "time zone"),
+        ('{weekly: [ada], from: "2026-01-05T09:00:00"}', "UTC offset"),
+        ("{weekly: [ada], from: 2026-01-05}", "UTC offset"),
+        ('{weekly: [ada], from: "soon"}', "UTC offset"),
         ("{turns: [{person: ada}]}", "needs from, to"),
         ('{turns: [{person: ada, from: "2026-01-05T09:00:00Z", to: "2026-01-05T09:00:00Z"}]}', "ends before"),
         ("{turn: []}", "unknown key"),
-        ("3", "write a map"),
+        ("3", "write lines of the form"),
     ],
 )
 def test_what_is_wrong_with_a_rota_is_said(rota: str, says: str) -> None:

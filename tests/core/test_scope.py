@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from assentry.core.action import Action, Declaration
-from assentry.core.classify import assess, profile
+from assentry.core.action import Action
 from assentry.core.scope import exceeded, scope_of, uses
 from assentry.errors import InvalidArguments
+from tests.core.values import classified
 
 
 def call(name: str, **args: Any) -> tuple[Action, Any]:
-    return Action(name, args, "cleanup"), assess(profile(name, "", None, Declaration(), True), args)
+    action = Action(name, args, "cleanup")
+    return action, classified(action)
 
 
 @pytest.mark.parametrize("amount", [100, -100, -100.0])

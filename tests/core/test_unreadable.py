@@ -7,12 +7,12 @@ import pytest
 
 from assentry.core.action import Action
 from assentry.core.canonical import restore
-from assentry.core.classify import classify
 from assentry.core.condition import compile_condition
 from assentry.core.facts import fact_view, facts_of
 from assentry.core.judge import judge
 from assentry.core.policy import Policy, Rule
 from assentry.core.verdict import GateKind
+from tests.core.values import classified
 
 OURS = ("example.com",)
 EVIL = "evil@attacker.net"
@@ -24,7 +24,7 @@ MANY = Policy(rules=(Rule("many", when="facts.unbounded || facts.count > 100", g
 
 def gate(policy: Policy, name: str, args: dict[str, Any]) -> GateKind:
     action = Action(name, args, agent="bot")
-    return judge(policy, action, classify(action, domains=OURS)).gate
+    return judge(policy, action, classified(action, domains=OURS)).gate
 
 
 def view(name: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from assentry.core.action import Action, Declaration, Reach, Risk
-from assentry.core.classify import classify
 from assentry.core.judge import judge
 from assentry.core.policy import Policy, Rule
 from assentry.core.run import Scope
 from assentry.core.scope import exceeded, uses
 from assentry.core.verdict import GateKind
+from tests.core.values import classified
 
 FILES = [f"{number}.bak" for number in range(500)]
 CHANGES_WAIT = Policy(rules=(Rule("changes wait", when="!effect.read", gate=GateKind.HARD),))
@@ -24,7 +24,7 @@ def called(name: str, *, trusted: bool, declared: Declaration | None = None) -> 
 @pytest.mark.parametrize("name", ["get_rid_of_backups", "view_and_more", "list_files"])
 def test_a_name_is_believed_where_somebody_vouches_for_it(name: str, trusted: bool) -> None:
     action = called(name, trusted=trusted)
-    found = classify(action)
+    found = classified(action)
     assert found.effect.is_read
     assert found.only_reads is trusted
     assert (judge(Policy(), action, found).gate is GateKind.RUN) is trusted
@@ -37,7 +37,7 @@ def test_a_name_is_believed_where_somebody_vouches_for_it(name: str, trusted: bo
 def test_a_strangers_description_says_nothing_in_its_favour(description: str) -> None:
     for trusted, gate in ((True, GateKind.RUN), (False, GateKind.HARD)):
         action = Action("frobnicate", {}, agent="bot", trusted=trusted, description=description)
-        assert judge(Policy(), action, classify(action)).gate is gate
+        assert judge(Policy(), action, classified(action)).gate is gate
 
 
 def test_what_a_stranger_calls_a_read_is_on_record_even_where_a_rule_lets_it_run() -> None:
@@ -45,16 +45,16 @@ def test_what_a_stranger_calls_a_read_is_on_record_even_where_a_rule_lets_it_run
     by_reach = Policy(rules=(Rule("reads", when='effect.reach == "nothing"', gate=GateKind.RUN),))
     for trusted in (True, False):
         action = called("list_files", trusted=trusted)
-        found = classify(action)
+        found = classified(action)
         assert judge(lets_run, action, found).gate is (GateKind.RUN if trusted else GateKind.WATCH)
         assert (judge(by_reach, action, found).rule == "reads") is trusted
 
 
 def test_the_operators_word_on_how_far_it_reaches_is_enough() -> None:
     action = called("list_files", trusted=False, declared=Declaration(reach=Reach.NOTHING))
-    assert classify(action).only_reads
+    assert classified(action).only_reads
     other = called("list_files", trusted=False, declared=Declaration(outside=False))
-    assert not classify(other).only_reads
+    assert not classified(other).only_reads
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_operators_word_on_how_far_it_reaches_is_enough() -> None:
 )
 def test_a_strangers_name_that_only_begins_like_a_read_waits(name: str, args: dict[str, Any]) -> None:
     action = Action(name, args, agent="bot", trusted=False)
-    found = classify(action)
+    found = classified(action)
     assert found.risk >= Risk.DANGEROUS
     assert not found.effect.reversible
     assert judge(Policy(), action, found).gate >= GateKind.HARD
@@ -95,5 +95,5 @@ def test_a_strangers_name_that_only_begins_like_a_read_waits(name: str, args: di
     ],
 )
 def test_a_strangers_plain_read_is_still_only_watched(name: str, args: dict[str, Any]) -> None:
-    found = classify(Action(name, args, agent="bot", trusted=False))
+    found = classified(Action(name, args, agent="bot", trusted=False))
     assert (found.effect.is_read, found.risk) == (True, Risk.RISKY)

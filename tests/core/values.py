@@ -4,13 +4,21 @@ from datetime import UTC, datetime, timedelta
 
 from assentry.core.action import Action, Assessment, Basis, Effect, Fact, Reach
 from assentry.core.canonical import canonical, digest
+from assentry.core.classify import classify, profile
 from assentry.core.decision import Candidate
+from assentry.core.declared import Said
 from assentry.core.request import Ask, Executor, Kind, Option, Question
 from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Verdict
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LEASE = timedelta(seconds=60)
+
+
+def classified(action: Action, *, domains=()) -> Assessment:
+    """What `action` would do where no policy says anything of it."""
+    said = Said(action.declared, source=action.claimed, trusted=action.trusted)
+    return classify(profile(action.name, action.description, action.schema, said), action.args, domains=domains)
 
 
 def candidate(

@@ -1,41 +1,30 @@
 """A gate and a reviewer's desk on the same real database, as two parties that share nothing else."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-import assentry
-from assentry.assemble import desk
 from assentry.core.advance import advance
 from assentry.core.change import Change
 from assentry.core.decision import Begin, Event, Renew
 from assentry.core.request import Request, State
 from assentry.engine.deadlines import sweep
 from assentry.ports import View
-from assentry.settings import load
-from tests.at_desk import PATIENCE, AtDesk
+from tests.stage import PATIENCE, Stage, stage
 
 BLINK = timedelta(milliseconds=1)
 
 
 @dataclass
-class House(AtDesk):
+class House(Stage):
     """What a test of the engine works with."""
 
-    gate: assentry.Gate
-    gates: list[assentry.Gate] = field(default_factory=list)
     pay: Any = None
     delete: Any = None
-
-    async def policy(self, text: str) -> None:
-        """This policy is active, here and at the desk."""
-        await super().policy(text)
-        await self.gate._judgement.refresh()
 
     async def waited_for(self, request_id: str, callers: int) -> None:
         """So many calls of the gate wait for this request."""
@@ -70,24 +59,8 @@ class House(AtDesk):
 
         await self.desk.store.transact("default", request.id, step)
 
-    def another_gate(self, **options: Any) -> assentry.Gate:
-        """A gate as another process would open it."""
-        gate = assentry.open(self.database, **options)
-        self.gates.append(gate)
-        return gate
-
-    async def kinds(self, subject: str = "") -> list[str]:
-        """The kinds of the entries about a request, in order."""
-        await self.desk.store.sequence("default")
-        return [json.loads(entry.text)["kind"] for entry in await self.desk.store.entries("default", subject=subject)]
-
 
 @pytest.fixture
 async def house(database: str) -> AsyncIterator[House]:
-    gate = await asyncio.to_thread(assentry.open, database, agent="cleanup", lease=timedelta(seconds=30))
-    made = House(database, await desk(load({"database": database})), gate)
-    yield made
-    await made.rest()
-    for each in [gate, *made.gates]:
-        await each.close()
-    await made.desk.store.close()
+    async with stage(database, House, agent="cleanup", lease=timedelta(seconds=30)) as made:
+        yield made

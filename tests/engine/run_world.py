@@ -1,14 +1,6 @@
-"""The world of a run: guarded functions that keep a record, and what tests ask of the only run."""
-
-import asyncio
-from typing import Any
+"""The world of a run: guarded functions that keep a record of what they did."""
 
 import assentry
-from assentry.core.run import Run, RunState
-from assentry.core.run_life import RunEvent, advance_run
-from assentry.ports import RunFilter, View
-from tests.at_desk import PATIENCE
-from tests.engine.conftest import House
 
 
 class World:
@@ -33,27 +25,3 @@ class World:
             return len(files)
 
         self.find, self.move, self.delete = find_files, move_file, delete_files
-
-
-async def the_run(house: House) -> Run:
-    (run,) = await house.desk.store.runs("default", RunFilter())
-    return run
-
-
-async def until(house: House, state: RunState) -> Run:
-    """The only run, once it is in this state."""
-    async with asyncio.timeout(PATIENCE):
-        while (run := await the_run(house)).state is not state:
-            await asyncio.sleep(0.01)
-    return run
-
-
-async def said(house: House, event: RunEvent) -> None:
-    """A person does this to the only run."""
-    run = await the_run(house)
-
-    def step(view: View) -> Any:
-        assert view.run is not None
-        return advance_run(view.run, event, view.now)
-
-    await house.desk.store.transact("default", None, step, run=run.id)

@@ -17,7 +17,7 @@ from assentry.core.ambiguity import appraise
 from assentry.core.run import Scope
 from assentry.core.task_text import LONGEST_TASK
 from assentry.engine.appraisal import LARGEST_ANSWER, Assessor, ModelAssessor, PlainAssessor
-from assentry.errors import GuardError
+from assentry.errors import GuardError, MissingExtra
 
 VAGUE = "Delete all old files"
 PRECISE = "Delete /srv/tmp/a.log"
@@ -191,7 +191,7 @@ def test_without_the_library_a_chat_model_says_what_to_install(monkeypatch: pyte
 
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
-    with pytest.raises(GuardError, match=r"pip install assentry\[models\]"):
+    with pytest.raises(MissingExtra, match=r"pip install 'assentry\[models\]'"):
         chat_model("openai/any")
 
 

@@ -24,6 +24,8 @@ from assentry.engine import asking
 from assentry.engine.grants import give
 from assentry.errors import ActionFailed, GuardError, InvalidArguments
 
+pytestmark = pytest.mark.both_databases
+
 
 async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(house, monkeypatch):
     ran = []
@@ -182,7 +184,7 @@ rules: [{name: pay, actions: [wire_transfer], gate: hard, quorum: {count: 2, rol
 async def test_an_agent_in_a_hurry_does_not_shorten_the_window_of_a_soft_gate(house):
     await house.policy("rules: [{name: soft, actions: ['tag_*'], gate: soft, window: 10m}]")
 
-    @house.gate.guard(reversible=True, reach="service", needed_by=timedelta(0), patience=0)
+    @house.gate.guard(reversible=True, reach="service", needed_by=timedelta(microseconds=1), patience=0)
     async def tag_record(record: str) -> None: ...
 
     with pytest.raises(assentry.Parked) as parked:

@@ -7,6 +7,8 @@ import pytest
 import assentry
 from assentry.core.verdict import GateKind
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.parametrize(
     "command",

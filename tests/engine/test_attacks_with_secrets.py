@@ -12,6 +12,8 @@ from assentry.core.canonical import canonical, digest
 from assentry.core.secret_text import schema_without_secrets
 from assentry.errors import GuardError, InvalidArguments, InvalidDecision
 
+pytestmark = pytest.mark.both_databases
+
 
 async def test_a_command_cannot_hide_inside_what_looks_like_a_secret(house):
     @house.gate.guard(reversible=False, patience=0)
@@ -160,7 +162,7 @@ async def test_a_number_that_is_secret_cannot_be_guessed_from_the_log(house):
         return pin
 
     assert await get_balance("a", 4711) == 4711
-    await house.gate.store.flush()
+    await house.gate._store.flush()
     await house.desk.store.sequence("default")
     (line,) = await house.desk.store.entries("default")
     clear = digest("get_balance", get_balance.tool.schema_text, canonical({"account": "a", "pin": 4711}))
@@ -263,7 +265,7 @@ async def test_an_action_is_not_called_like_a_secret(house):
     assert TOKEN not in str(refused.value)
     with pytest.raises(InvalidArguments, match="looks like a secret"):
         house.gate.guard(name=f"rotate {TOKEN}")(lambda: None)
-    await house.gate.store.flush()
+    await house.gate._store.flush()
     assert not await house.desk.store.entries("default")
 
 

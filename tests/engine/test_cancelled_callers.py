@@ -7,7 +7,9 @@ import pytest
 
 from assentry.core.request import State
 from assentry.ports import Filter
-from tests.at_desk import PATIENCE
+from tests.stage import PATIENCE
+
+pytestmark = pytest.mark.both_databases
 
 
 async def test_a_cancelled_caller_leaves_nothing_in_the_inbox(house):
@@ -29,7 +31,7 @@ async def test_a_caller_cancelled_while_its_request_is_put_on_record_leaves_noth
     async def write_file(path: str) -> None:
         ran.append(path)
 
-    store = house.gate.store
+    store = house.gate._store
     transact = store.transact
 
     async def slow(*args: Any, **more: Any) -> Any:
@@ -59,7 +61,7 @@ async def test_a_cancelled_caller_does_not_end_what_another_is_running(house):
         await go_on.wait()
         return path
 
-    store = house.gate.store
+    store = house.gate._store
     transact = store.transact
 
     async def late(*args: Any, **more: Any) -> Any:

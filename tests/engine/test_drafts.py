@@ -12,7 +12,6 @@ from assentry.engine.runs import Draft
 from assentry.errors import InvalidArguments
 from assentry.ports import Filter
 from tests.engine.conftest import House
-from tests.engine.run_world import the_run, until
 
 
 def mailer(gate: assentry.Gate, sent: list[str]) -> Any:
@@ -99,7 +98,7 @@ async def test_rounds_on_record_are_not_written_again(house: House) -> None:
         )
         assert second.ask.candidate.args_text == '{"body":"take 2","to":"ada@example.org"}'
         await house.inbox.approve(house.me, second.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome, sent, written) == ("sent to ada@example.org", ["take 2"], [0, 1])
 
 
@@ -170,7 +169,7 @@ async def test_phases_stop_before_and_after_as_asked(house: House) -> None:
     assert seen == ["build", "deploy {'version': 2}"]
     await house.inbox.approve(house.me, after.id)
     await task
-    record = await the_run(house)
+    record = await house.run()
     assert [(step.says, step.done) for step in record.plan] == [("build", True), ("deploy", True)]
 
 
@@ -232,7 +231,7 @@ async def test_a_proposal_inside_a_run_belongs_to_it_and_parks_it(house: House) 
     with pytest.raises(assentry.Parked):
         await begun()
     (request,) = await house.waiting()
-    run = await the_run(house)
+    run = await house.run()
     assert (request.ask.run, run.waits) == (run.id, (request.id,))
     other = house.another_gate(agent="cleanup")
     agent(other)
@@ -244,7 +243,7 @@ async def test_a_proposal_inside_a_run_belongs_to_it_and_parks_it(house: House) 
         )
         assert asked.ask.run == run.id
         await house.inbox.answer(house.me, asked.id, "stop")
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome, carried) == (["ok", "stop"], [{"amount": 5.0}])
 
 
@@ -263,7 +262,7 @@ async def test_a_plain_function_called_in_a_thread_belongs_to_the_run(house: Hou
 
     task = house.start(work())
     (request,) = await house.waiting()
-    record = await the_run(house)
+    record = await house.run()
     assert (request.ask.run, record.steps) == (record.id, 2)
     await house.inbox.approve(house.me, request.id)
     assert await task == ["A", "b"]

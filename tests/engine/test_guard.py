@@ -12,6 +12,8 @@ from assentry.core.request import Review, State
 from assentry.errors import GuardError, InvalidDecision
 from assentry.ports import Filter
 
+pytestmark = pytest.mark.both_databases
+
 CAREFUL = """
 rules:
   - {name: deletions, actions: ["delete_*"], gate: hard}
@@ -26,7 +28,7 @@ async def test_a_read_runs_at_once_and_leaves_a_line_in_the_log(house):
         return topic.upper()
 
     assert await read_notes("cats") == "CATS"
-    await house.gate.store.flush()
+    await house.gate._store.flush()
     assert await house.kinds() == ["call.ran"]
     assert (await house.inbox.page(Filter())).requests == ()
 
@@ -427,14 +429,101 @@ def test_what_cannot_be_guarded_says_why(tmp_path):
         gate.guard(everything)
     with pytest.raises(GuardError, match="Injected"):
         gate.guard(with_client)
-    with pytest.raises(GuardError, match="is no argument"):
+    with pytest.raises(GuardError, match="refers to 'nothing', which is not a parameter; available: facts, path"):
         gate.guard(says="{nothing}")(plain)
-    with pytest.raises(GuardError, match="reach is one of"):
+    with pytest.raises(GuardError, match="reach must be one of nothing, local, service, organisation"):
         gate.guard(reach="far")(plain)
     gate.guard(plain)
     with pytest.raises(GuardError, match="guarded already"):
         gate.guard(plain)
     asyncio.run(gate.close())
+
+
+WRONG = [
+    ({"reversible": "no"}, 'guard(reversible="no"): reversible must be True or False; leave it out'),
+    ({"reversible": 0}, "guard(reversible=0): reversible must be True or False"),
+    ({"outside": "false"}, 'guard(outside="false"): outside must be True or False'),
+    ({"money": 1}, "guard(money=1): money must be True or False"),
+    ({"reach": "galaxy"}, 'guard(reach="galaxy"): reach must be one of nothing, local, service, organisation'),
+    ({"risk": "high"}, 'guard(risk="high"): risk must be one of safe, risky, dangerous, critical'),
+    ({"name": 3}, "guard(name=3): name must be text"),
+    ({"says": None}, "guard(says=None): says must be text"),
+    ({"if_denied": 3}, "guard(if_denied=3): if_denied must be text"),
+    ({"options": "stop"}, 'guard(options="stop"): options must be a list of assentry.option(...)'),
+    ({"options": ["stop"]}, "guard(options=['stop']): options must be a list of assentry.option(...)"),
+    ({"options": assentry.option("stop")}, "options must be a list of assentry.option(...)"),
+    ({"needed_by": "2h"}, 'guard(needed_by="2h"): needed_by must be a datetime with a time zone, or a timedelta'),
+    ({"needed_by": timedelta(0)}, "needed_by must be a timedelta that is longer than 0"),
+    ({"facts": "count"}, 'guard(facts="count"): facts must be a function'),
+    ({"refresh": "yes"}, 'guard(refresh="yes"): refresh must be True, or a function that looks again'),
+    ({"undo": "restore"}, 'guard(undo="restore"): undo must be a function'),
+    ({"verify": 3}, "guard(verify=3): verify must be a function"),
+    ({"idempotent": "yes"}, 'guard(idempotent="yes"): idempotent must be True or False'),
+    ({"detached": "no"}, 'guard(detached="no"): detached must be True or False'),
+    ({"inject": ["db"]}, "guard(inject=['db']): inject must be a mapping from parameter names"),
+    ({"patience": "long"}, 'guard(patience="long"): patience must be a number of seconds from 0, or None'),
+    ({"patience": -1}, "guard(patience=-1): patience must be a number of seconds from 0"),
+    ({"cost": "free"}, "guard() has no argument 'cost': the cost belongs to a call; pass it as in delete_files.with_("),
+    (
+        {"reviewers": "role:dba"},
+        "guard() has no argument 'reviewers': who is asked is set by a rule in the policy file",
+    ),
+    ({"reversable": False}, "guard() has no argument 'reversable'; did you mean reversible=?"),
+    ({"zzz": 1}, "guard() has no argument 'zzz'; there are detached, facts, idempotent"),
+]
+
+
+@pytest.mark.parametrize(("given", "says"), WRONG)
+def test_what_guard_cannot_use_is_refused_where_it_is_written(tmp_path, given, says):
+    def plain(path: str) -> None: ...
+
+    gate = assentry.open(tmp_path / "a.db")
+    with pytest.raises(GuardError) as caught:
+        gate.guard(**given)(plain)
+    assert says in str(caught.value)
+    gate.guard(plain)
+    asyncio.run(gate.close())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [("delete", "for a name write guard(name=...)"), (3, "expects a function, not 3"), (int, "not the class int")],
+)
+def test_what_is_no_function_cannot_be_guarded(tmp_path, given, says):
+    gate = assentry.open(tmp_path / "a.db")
+    with pytest.raises(GuardError) as caught:
+        gate.guard(given)
+    assert says in str(caught.value)
+    asyncio.run(gate.close())
+
+
+async def test_arguments_of_the_wrong_kind_are_named_without_their_value(house):
+    @house.gate.guard(reversible=True)
+    async def tidy(path: str, number: int = 3) -> None: ...
+
+    for args, kwargs, says in (
+        ((1,), {}, "invalid arguments: `path` must be text, got an integer"),
+        (("a", "hunter2"), {}, "invalid arguments: `number` must be an integer, got text"),
+        (("a",), {"number": None}, "invalid arguments: `number` must be an integer, got null"),
+        (("a",), {"zzz": 1}, "invalid arguments: `zzz` is not a parameter"),
+    ):
+        with pytest.raises(assentry.InvalidArguments) as caught:
+            await tidy(*args, **kwargs)
+        assert str(caught.value) == says
+
+
+async def test_one_text_in_the_place_of_a_list_is_refused(house):
+    for given in ({"reviewers": "role:dba"}, {"choices": "yes"}):
+        with pytest.raises(assentry.InvalidArguments, match=f"{next(iter(given))} must be a list of texts"):
+            await house.gate.ask("Which one?", patience=0, **given)
+    with pytest.raises(assentry.InvalidArguments, match="alternatives must be a list of texts"):
+        house.gate.guard(reversible=True)(lambda: None).with_(alternatives="wait")
+    with (
+        pytest.raises(assentry.InvalidArguments, match="alternatives must be a list of texts"),
+        house.gate.context(alternatives="wait"),
+    ):
+        pass
+    assert (await house.inbox.page(Filter())).requests == ()
 
 
 def test_a_gate_has_no_method_that_decides():

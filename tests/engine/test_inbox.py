@@ -23,7 +23,7 @@ from assentry.errors import (
     StaleRequest,
 )
 from assentry.ports import Filter
-from tests.at_desk import PATIENCE
+from tests.stage import PATIENCE
 
 TEAM = """
 people:

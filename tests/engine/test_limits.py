@@ -14,6 +14,8 @@ from assentry.errors import Limited, RunStopped
 from assentry.ports import Filter
 from tests.engine.conftest import House
 
+pytestmark = pytest.mark.both_databases
+
 
 def dropper(gate: assentry.Gate, did: list[str], **more: Any) -> Any:
     @gate.guard(name="drop", reversible=False, **more)
@@ -122,7 +124,7 @@ async def test_an_agent_in_a_loop_is_turned_away_and_others_are_served(house: Ho
     await task
     assert turned_away == 950
     assert len((await house.inbox.page(Filter(states=(State.PENDING,), agent="cleanup"), limit=100)).requests) == 50
-    await house.gate.store.flush()
+    await house.gate._store.flush()
     assert (await house.kinds()).count("agent.limited") == 1
 
 
@@ -212,14 +214,14 @@ async def test_ten_thousand_refusals_cost_no_query_each(house: House) -> None:
     await house.policy("limits: {pending: 1}")
     await asked(house, 1)
     counted = 0
-    count = house.gate.store.pressure
+    count = house.gate._store.pressure
 
     async def counting(*args: Any) -> Any:
         nonlocal counted
         counted += 1
         return await count(*args)
 
-    house.gate.store.pressure = counting  # type: ignore[method-assign]
+    house.gate._store.pressure = counting  # type: ignore[method-assign]
     began, refused = time.monotonic(), 0
     for number in range(2000):
         try:

@@ -12,7 +12,8 @@ from assentry.core.run import RunState
 from assentry.errors import GuardError
 from assentry.ports import Filter
 from tests.engine.conftest import House
-from tests.engine.run_world import until
+
+pytestmark = pytest.mark.both_databases
 
 
 class Cluster:
@@ -144,9 +145,9 @@ async def test_a_parked_run_parks_again_on_what_changed(house: House) -> None:
     async with house.gate.worker():
         await house.inbox.approve(house.me, request.id)
         await second_round(house, request)
-        await until(house, RunState.PARKED)
+        await house.until_run(RunState.PARKED)
         await house.inbox.approve(house.me, request.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome[0], cluster.did) == (52, 1)
     assert "Since it was first approved: instances: 47 → instances: 52." in record.outcome[1]
 

@@ -50,20 +50,20 @@ async def test_a_result_that_cannot_be_recorded_is_an_unknown_outcome_and_no_inv
 
     @gate.guard(risk="risky")
     async def send(to: str) -> str:
-        gate.store.transact = full
+        gate._store.transact = full
         return to
 
     with pytest.raises(assentry.OutcomeUnknown) as told:
         await send.with_(run="r", key="1")("ana")
     assert isinstance(told.value.__cause__, StoreFull)
-    del gate.store.transact
+    del gate._store.transact
     with pytest.raises(assentry.OutcomeUnknown):
         await send.with_(run="r", key="1")("ana")
     await house.in_state(told.value.request_id, State.UNKNOWN)
 
 
 async def test_a_result_is_told_again_when_the_database_was_away_for_a_moment(house):
-    transact, failures = house.gate.store.transact, []
+    transact, failures = house.gate._store.transact, []
 
     async def away(*args, **more):
         if len(failures) < 2:
@@ -73,7 +73,7 @@ async def test_a_result_is_told_again_when_the_database_was_away_for_a_moment(ho
 
     @house.gate.guard(risk="risky")
     async def send(to: str) -> str:
-        house.gate.store.transact = away
+        house.gate._store.transact = away
         return to
 
     assert await send("ana") == "ana"

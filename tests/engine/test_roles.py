@@ -17,6 +17,7 @@ from assentry.engine.policies import apply_policy
 from assentry.errors import NotAllowed
 from assentry.settings import load
 from assentry.stores.postgres import PostgresStore
+from tests.postgres import beside
 
 
 def as_user(url: str, user: str) -> str:
@@ -87,7 +88,7 @@ async def test_an_agents_login_cannot_write_a_decision_by_hand_either(postgres_d
     with pytest.raises(assentry.Parked):
         await delete_files(["a"])
     await gate.close()
-    with psycopg.connect(agent_url, autocommit=True) as agent:
+    with beside(agent_url) as agent:
         for forged in (
             "UPDATE requests SET state = 'approved'",
             "UPDATE requests SET state = 'approved', version = version + 1",
@@ -100,5 +101,5 @@ async def test_an_agents_login_cannot_write_a_decision_by_hand_either(postgres_d
         ):
             with pytest.raises(psycopg.Error):
                 agent.execute(forged)
-    with psycopg.connect(postgres_database) as owner:
+    with beside(postgres_database) as owner:
         assert owner.execute("SELECT state FROM requests").fetchone() == ("pending",)

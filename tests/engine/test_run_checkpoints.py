@@ -12,7 +12,6 @@ from assentry.errors import RunStopped
 from assentry.ports import Filter
 from assentry.stores import rows
 from tests.engine.conftest import House
-from tests.engine.run_world import the_run
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -29,7 +28,7 @@ async def test_a_checkpoint_shows_and_gives_back_what_was_changed(house: House) 
     assert any("stops here for a look" in why.lower() for why in card.why)
     await house.inbox.modify(house.me, request.id, {**card.args, "show": {"text": "hello"}})
     assert await task == {"text": "hello"}
-    assert (await the_run(house)).checked_steps == 1
+    assert (await house.run()).checked_steps == 1
 
 
 async def test_a_checkpoint_that_may_not_be_edited_is_not(house: House) -> None:
@@ -101,7 +100,7 @@ async def test_a_failed_step_is_skipped_or_ends_the_run(house: House, option: in
             await task
     else:
         assert await task is None
-    assert (await the_run(house)).state is state
+    assert (await house.run()).state is state
     assert shaky.calls == ["a"]
 
 

@@ -17,9 +17,9 @@ from assentry.engine.hosting import Host, Unfit, resumed
 from assentry.errors import Conflict, GuardError, RunStopped
 from assentry.ports import Filter
 from tests.engine.conftest import House
-from tests.engine.run_world import World, the_run, until
+from tests.engine.run_world import World
 
-pytestmark = pytest.mark.usefixtures("house")
+pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("house")]
 
 
 async def test_a_parked_run_goes_on_elsewhere_and_takes_no_step_twice(house: House) -> None:
@@ -50,7 +50,7 @@ async def test_a_parked_run_goes_on_elsewhere_and_takes_no_step_twice(house: Hou
     with pytest.raises(assentry.Parked):
         await begun()
     assert world.did == ["move a0", "move a0"]
-    parked = await the_run(house)
+    parked = await house.run()
     assert (parked.state, len(parked.waits)) == (RunState.PARKED, 1)
 
     other = house.another_gate(agent="cleanup")
@@ -59,7 +59,7 @@ async def test_a_parked_run_goes_on_elsewhere_and_takes_no_step_twice(house: Hou
     async with other.worker():
         (request,) = await house.waiting()
         await house.inbox.approve(house.me, request.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome, record.fence) == ({"deleted": 3}, 2)
     assert (world.did, elsewhere.did) == (["move a0", "move a0"], ["delete 3"])
     ((state, resumption),) = told
@@ -96,10 +96,10 @@ async def test_one_call_approved_beside_one_that_still_waits_keeps_its_result(ho
     async with house.gate.worker():
         await house.inbox.approve(house.me, requests["a"].id)
         await house.in_state(requests["a"].id, State.DONE)
-        await until(house, RunState.PARKED)
+        await house.until_run(RunState.PARKED)
         assert did == ["a"]
         await house.inbox.approve(house.me, requests["b"].id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome, did) == (["a", "b"], ["a", "b"])
 
 
@@ -118,7 +118,7 @@ async def test_one_function_is_the_whole_agent(house: House) -> None:
     (request,) = await house.waiting()
     async with house.gate.worker():
         await house.inbox.approve(house.me, request.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome, record.goal, world.did) == (1, "Tidy up", ["delete 1"])
     assert told == [(["hello"], True), (["hello", "seen"], False)]
 
@@ -141,7 +141,7 @@ async def test_a_hosted_run_waits_until_somebody_has_looked_into_an_unknown_outc
         await gate.begin("loop", "hello", goal="Tidy up")
     (request,) = await house.waiting()
     await house.inbox.approve(house.me, request.id)
-    dying = house.start(resumed(gate._office, gate._hosts["loop"], await the_run(house)))
+    dying = house.start(resumed(gate._office, gate._hosts["loop"], await house.run()))
     async with asyncio.timeout(20):
         await started.wait()
     dying.cancel()  # as if its process were gone, halfway through
@@ -149,10 +149,10 @@ async def test_a_hosted_run_waits_until_somebody_has_looked_into_an_unknown_outc
     async with gate.worker():
         await house.in_state(request.id, State.UNKNOWN)
         async with asyncio.timeout(20):
-            while (run := await the_run(house)).state is not RunState.PARKED or run.waits != (request.id,):
+            while (run := await house.run()).state is not RunState.PARKED or run.waits != (request.id,):
                 await asyncio.sleep(0.01)
         await house.inbox.reconcile(house.me, request.id, Finding.DONE, "the file is gone")
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert record.outcome == [None, "hello"]
 
 
@@ -181,9 +181,9 @@ async def test_a_call_inside_a_guarded_call_waits_there_and_parks_nothing_halfwa
         (second,) = await house.until(
             lambda found: bool(found) and found[0].id != first.id, Filter(states=(State.PENDING,))
         )
-        assert (await the_run(house)).state is RunState.RUNNING  # its process waits, in the middle of the call
+        assert (await house.run()).state is RunState.RUNNING  # its process waits, in the middle of the call
         await house.inbox.approve(house.me, second.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert (record.outcome, did) == ("a!", ["outer a", "inner a"])
 
 
@@ -205,7 +205,7 @@ async def test_what_ends_a_host_and_is_no_pause_of_its_run_is_its_failure(house:
     (request,) = await house.waiting()
     async with house.gate.worker():
         await house.inbox.answer(house.me, request.id, "yes")
-        record = await until(house, RunState.FAILED)
+        record = await house.until_run(RunState.FAILED)
     assert (entered, "GuardError" in record.error) == (1, True)
 
 
@@ -254,7 +254,7 @@ async def test_an_agent_interrupts_itself_and_its_host_hears_what_was_chosen(hou
     )
     async with house.gate.worker():
         await house.inbox.choose(house.me, request.id, 1)
-        await until(house, RunState.FINISHED)
+        await house.until_run(RunState.FINISHED)
     assert told == [({"messages": [1, 2]}, "Only those of 2019", False)]
 
 
@@ -275,7 +275,7 @@ async def test_the_same_interruption_twice_asks_twice(house: House) -> None:
             lambda found: bool(found) and found[0].id != first.id, Filter(states=(State.PENDING,))
         )
         await house.inbox.approve(house.me, second.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
     assert record.outcome == "done"
 
 
@@ -302,13 +302,13 @@ async def test_a_host_that_does_not_fit_leaves_the_run_and_one_that_was_asked_to
         async with house.gate.run("Tidy up", host="loop") as run:
             run.snapshot("old")
             raise asyncio.CancelledError
-    parked = await the_run(house)
+    parked = await house.run()
     office, function = house.gate._office, house.gate._hosts["loop"].function
     with pytest.raises(Unfit, match=f"{run.code} has old"):
         await resumed(office, Host(function, fits=unfit), parked)
-    assert await the_run(house) == parked
+    assert await house.run() == parked
     # Somebody else had it since it was found: whether it fits was asked of a state that may be gone.
     with pytest.raises(Conflict, match="another process"):
         await resumed(office, Host(function, fits=lambda *_: None), replace(parked, fence=parked.fence - 1))
-    assert await the_run(house) == parked
+    assert await house.run() == parked
     assert called == []

@@ -14,7 +14,7 @@ from assentry.engine.hosting import taken_up
 from assentry.errors import Conflict, RunStopped
 from assentry.ports import Filter
 from tests.engine.conftest import House
-from tests.engine.run_world import World, said, the_run, until
+from tests.engine.run_world import World
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -25,14 +25,14 @@ async def test_a_person_stops_a_run_and_it_notices_at_its_next_gate(house: House
     async def agent() -> None:
         async with house.gate.run("Tidy up"):
             await world.move("a")
-            await said(house, Stop("ann", "enough"))
+            await house.said(Stop("ann", "enough"))
             for _ in range(2000):
                 with suppress(Exception):  # a broad handler goes on regardless
                     await world.move("b")
 
     with pytest.raises(RunStopped):
         await agent()
-    record = await the_run(house)
+    record = await house.run()
     assert (record.state, record.by, record.reason) == (RunState.STOPPED, "ann", "enough")
     assert world.did == ["move a"]
 
@@ -52,7 +52,7 @@ async def test_a_denial_that_stops_ends_the_run(house: House) -> None:
     await house.inbox.deny(house.me, request.id, "no", stop=True)
     with pytest.raises(RunStopped):
         await task
-    assert (await the_run(house)).state is RunState.STOPPED
+    assert (await house.run()).state is RunState.STOPPED
     assert world.did == []
 
 
@@ -68,7 +68,7 @@ async def test_a_parked_run_that_is_denied_as_a_whole_is_stopped_by_that_word(ho
             await world.delete(["a"])
     (request,) = await house.waiting()
     await house.inbox.deny(house.me, request.id, "no", stop=True)
-    run = await the_run(house)
+    run = await house.run()
     assert (run.state, run.by, run.reason) == (RunState.STOPPED, house.me.name, "no")
     with pytest.raises(Conflict):  # nobody can take it up any more
         await taken_up(house.gate._office, run)
@@ -85,7 +85,7 @@ async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(house: House) 
     await house.inbox.deny(house.me, request.id, "no", stop=True)
     with pytest.raises(RunStopped, match="no"):
         await task
-    run = await the_run(house)
+    run = await house.run()
     assert (run.state, run.by) == (RunState.STOPPED, house.me.name)
 
 
@@ -99,14 +99,14 @@ async def test_a_paused_run_that_is_parked_goes_on_only_when_told(house: House) 
     with pytest.raises(assentry.Parked):
         async with house.gate.run("Tidy up", host="loop"):
             await world.delete(["a"])
-    await said(house, Pause("ann"))
+    await house.said(Pause("ann"))
     async with house.gate.worker():
         (request,) = await house.waiting()
         await house.inbox.approve(house.me, request.id)
         await asyncio.sleep(0.2)
-        assert (await the_run(house)).state is RunState.PAUSED
-        await said(house, Continue("ann"))
-        await until(house, RunState.FINISHED)
+        assert (await house.run()).state is RunState.PAUSED
+        await house.said(Continue("ann"))
+        await house.until_run(RunState.FINISHED)
     assert world.did == ["delete 1"]
 
 
@@ -125,12 +125,12 @@ async def test_a_paused_run_whose_process_waits_does_nothing_until_it_goes_on(ho
     said_and_paused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     task = house.start(agent())
     await moved.wait()
-    await said(house, Pause("ann"))
+    await house.said(Pause("ann"))
     said_and_paused.set_result(None)
     await asyncio.sleep(0.3)
     assert not task.done()
     assert world.did == ["move a"]
-    await said(house, Continue("ann"))
+    await house.said(Continue("ann"))
     assert await asyncio.wait_for(task, 20) == "X0"
 
 
@@ -143,11 +143,11 @@ async def test_what_is_approved_while_its_run_is_paused_does_not_run_before_it_g
 
     task = house.start(agent())
     (request,) = await house.waiting()
-    await said(house, Pause("ann"))
+    await house.said(Pause("ann"))
     await house.inbox.approve(house.me, request.id)
     await asyncio.sleep(0.3)
     assert world.did == []
-    await said(house, Continue("ann"))
+    await house.said(Continue("ann"))
     assert await asyncio.wait_for(task, 20) == 1
 
 
@@ -170,14 +170,14 @@ async def test_a_hosted_run_that_is_paused_puts_itself_down_and_is_resumed(house
 
     task = house.start(agent())
     await house.until(lambda found: len(found) == 1, Filter(states=(State.DONE,)))
-    await said(house, Pause("ann"))
+    await house.said(Pause("ann"))
     go.set()
     with pytest.raises(RunStopped):
         await asyncio.wait_for(task, 20)
-    assert (await the_run(house)).state is RunState.PAUSED
+    assert (await house.run()).state is RunState.PAUSED
     async with house.gate.worker():
-        await said(house, Continue("ann"))
-        await until(house, RunState.FINISHED)
+        await house.said(Continue("ann"))
+        await house.until_run(RunState.FINISHED)
     assert world.did == ["move a", "move b"]
 
 
@@ -197,12 +197,12 @@ async def test_a_worker_runs_nothing_of_a_run_that_is_paused_or_stopped(house: H
 
     with pytest.raises(assentry.Parked) as parked:
         await agent()
-    await said(house, Pause("ann"))
+    await house.said(Pause("ann"))
     await house.inbox.approve(house.me, parked.value.request_id)
     async with house.gate.worker():
         await asyncio.sleep(0.3)
         assert did == []
-        await said(house, Stop("ann", "enough"))
+        await house.said(Stop("ann", "enough"))
         async with asyncio.timeout(20):
             while (await house.desk.store.request("default", parked.value.request_id)).state is not State.CANCELLED:  # type: ignore[union-attr]
                 await asyncio.sleep(0.02)

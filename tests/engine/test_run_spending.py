@@ -13,7 +13,9 @@ from assentry.core.run_life import Continue, Pause
 from assentry.engine.holding import CURRENT
 from assentry.errors import InvalidArguments
 from tests.engine.conftest import House
-from tests.engine.run_world import World, said, the_run, until
+from tests.engine.run_world import World
+
+pytestmark = pytest.mark.both_databases
 
 
 async def test_the_daily_budget_counts_what_others_spend_meanwhile(house: House) -> None:
@@ -65,7 +67,7 @@ async def test_what_a_worker_does_for_a_run_is_charged_to_it(house: House, hoste
         task = house.start(agent())
         (request,) = await house.waiting()
         await house.inbox.approve(house.me, request.id)
-        record = await until(house, RunState.FINISHED)
+        record = await house.until_run(RunState.FINISHED)
         await asyncio.gather(task, return_exceptions=True)
     assert (record.spend, record.used["files"]) == (3, 3)
 
@@ -89,17 +91,17 @@ async def test_a_worker_begins_nothing_for_a_run_that_is_paused_in_that_moment(
 
     async def slow(*call: Any) -> str:
         found = await objection(*call)
-        if (await the_run(house)).state is RunState.PARKED:
-            await said(house, Pause("ann"))
+        if (await house.run()).state is RunState.PARKED:
+            await house.said(Pause("ann"))
         return found
 
     monkeypatch.setattr(house.gate._judgement, "objection", slow)
     async with house.gate.worker():
-        await until(house, RunState.PAUSED)
+        await house.until_run(RunState.PAUSED)
         await asyncio.sleep(0.2)
         assert did == []
         monkeypatch.undo()
-        await said(house, Continue("ann"))
+        await house.said(Continue("ann"))
         await house.in_state(request.id, State.DONE)
     assert did == ["a"]
 
@@ -109,7 +111,7 @@ async def test_what_was_spent_is_a_number_that_can_be_meant(house: House, amount
     async with house.gate.run("Tidy up") as run:
         with pytest.raises(InvalidArguments, match="what was spent must be a number"):
             await run.spent(amount)
-    assert (await the_run(house)).spend == 0
+    assert (await house.run()).spend == 0
 
 
 async def test_a_failed_step_is_told_by_its_kind_of_error_when_it_is_taken_again(house: House) -> None:

@@ -5,7 +5,7 @@ import pytest
 import assentry
 from assentry.core.request import State
 from tests.engine.conftest import House
-from tests.engine.run_world import World, the_run
+from tests.engine.run_world import World
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -24,7 +24,7 @@ async def test_what_the_scope_gives_leave_for_is_not_asked_and_what_exceeds_it_i
 
     if not holds:
         assert await agent() == files
-        assert (await the_run(house)).used["files"] == files
+        assert (await house.run()).used["files"] == files
         return
     with pytest.raises(assentry.Parked) as parked:
         await agent()
@@ -47,7 +47,7 @@ async def test_a_scope_counts_over_the_whole_run(house: House) -> None:
 
 @pytest.mark.parametrize(("limits", "cost", "why"), [
     ("budget: 1.0", 0.5, None), ("budget: 0.9", 0.5, "the run has spent"),
-    ("steps: 2", 0.0, None), ("steps: 1", 0.0, "steps since somebody looked in"),
+    ("steps: 2", 0.0, None), ("steps: 1", 0.0, "since somebody looked in"),
 ])  # fmt: skip
 async def test_budgets_and_check_ins_fire_at_their_threshold_and_not_below(
     house: House, limits: str, cost: float, why: str | None

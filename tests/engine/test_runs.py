@@ -16,7 +16,7 @@ from assentry.engine.oversight import Oversight
 from assentry.errors import GuardError, InvalidArguments
 from assentry.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
-from tests.engine.run_world import World, the_run, until
+from tests.engine.run_world import World
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -34,7 +34,7 @@ async def test_a_run_is_on_record_with_its_steps(house: House) -> None:
         await run.observed("web", "see password=hunter2hunter2")
         await run.observed("https://x.example/?password=hunter2hunter2", "fine")
         run.outcome = {"moved": 1}
-    record = await the_run(house)
+    record = await house.run()
     assert (record.state, record.agent, record.steps) == (RunState.FINISHED, "cleanup", 2)
     assert (str(record.spend), record.outcome, record.original) == ("0.25", {"moved": 1}, "just a small cleanup")
     assert [(step.says, step.done) for step in record.plan] == [("find", True), ("move", False)]
@@ -48,7 +48,7 @@ async def test_a_run_that_fails_says_so(house: House) -> None:
     with pytest.raises(ValueError, match="bad"):
         async with house.gate.run("Tidy up"):
             raise ValueError("bad")
-    record = await the_run(house)
+    record = await house.run()
     assert (record.state, record.error) == (RunState.FAILED, "ValueError: bad")
 
 
@@ -65,7 +65,7 @@ async def test_a_swallowed_pause_is_raised_again_and_later_calls_are_refused(hou
     with pytest.raises(assentry.Parked):
         await swallows()
     assert world.did == []
-    assert (await the_run(house)).state is RunState.PARKED
+    assert (await house.run()).state is RunState.PARKED
 
 
 async def test_parking_waits_for_siblings_and_keeps_their_results(house: House) -> None:
@@ -113,7 +113,7 @@ async def test_a_run_whose_process_vanished_is_orphaned_and_its_key_goes_on(hous
     active._keeper.cancel()  # as if its process were gone
     CURRENT.set(None)
     async with house.gate.worker():
-        await until(house, RunState.ORPHANED)
+        await house.until_run(RunState.ORPHANED)
     again = World(house.gate)
     async with house.gate.run("Tidy up", key="k") as entered:
         assert entered.id == active.id
@@ -126,26 +126,26 @@ async def test_a_run_whose_process_vanished_is_orphaned_and_its_key_goes_on(hous
 async def test_whoever_lost_a_run_has_no_say_in_it_however_much_it_hears(house: House) -> None:
     async with house.gate.run("Tidy up", key="nightly") as run:
         other = house.another_gate(agent="cleanup", lease=timedelta(seconds=30))
-        record = await the_run(house)
+        record = await house.run()
 
         def taken(view: View) -> Any:
             assert view.run is not None
             return advance_run(view.run, Enter("elsewhere", timedelta(seconds=30)), view.now + timedelta(hours=1))
 
-        await other.store.transact("default", None, taken, run=record.id)
+        await other._store.transact("default", None, taken, run=record.id)
         async with asyncio.timeout(10):
             while run.record.worker != "elsewhere":
                 await run._look()
         with pytest.raises(assentry.Conflict):
             await run.spent(1)
-    assert (await the_run(house)).spend == 0
+    assert (await house.run()).spend == 0
 
 
 async def test_a_call_cancelled_while_it_begins_is_on_record_as_not_run(house: House) -> None:
     world = World(house.gate)
     task = house.start(world.delete(["a"]))
     (request,) = await house.waiting()
-    store, began = house.gate.store, asyncio.Event()
+    store, began = house.gate._store, asyncio.Event()
     transact = store.transact
 
     async def slow(*args: Any, **more: Any) -> Any:
@@ -172,7 +172,7 @@ async def test_a_function_that_takes_the_run(house: House) -> None:
         return str(await world.move("a"))
 
     assert await house.gate.perform("Tidy up", work, original="please") == "A"
-    record = await the_run(house)
+    record = await house.run()
     assert (record.state, record.outcome, record.original) == (RunState.FINISHED, "A", "please")
     with pytest.raises(GuardError, match="not inside a run"):
         assentry.current_run()
@@ -190,11 +190,11 @@ async def test_a_state_or_an_outcome_that_is_no_json_is_said_so(house: House) ->
 
 async def test_what_happens_to_a_run_elsewhere_is_heard_here_with_its_version(house: House) -> None:
     heard: dict[str, int] = {}
-    stop = house.gate.store.watch(lambda news: heard.update(news or {}))
+    stop = house.gate._store.watch(lambda news: heard.update(news or {}))
     async with house.gate.run("Tidy up") as run:
-        await Oversight(house.desk.store, "default").pause(house.me, await the_run(house))
+        await Oversight(house.desk.store, "default").pause(house.me, await house.run())
         async with asyncio.timeout(10):
             while heard.get(f"run:{run.id}", 0) < 2:
                 await asyncio.sleep(0.005)
-        await Oversight(house.desk.store, "default").go(house.me, await the_run(house))
+        await Oversight(house.desk.store, "default").go(house.me, await house.run())
     stop()

@@ -20,6 +20,8 @@ from assentry.ports import Store, StoredPolicy
 from assentry.settings import load
 from tests.engine.conftest import House
 
+pytestmark = pytest.mark.both_databases
+
 TWO = """second_person: true
 people:
   ada: {roles: [operator]}
@@ -328,7 +330,7 @@ async def test_a_policy_file_to_begin_with_is_not_applied_over_what_another_proc
 
     async def not_there_yet(self: Store, workspace: str) -> StoredPolicy | None:
         found = await read(cast("Any", self), workspace)
-        if self in (store, house.gate.store):
+        if self in (store, house.gate._store):
             return found
         looked.append(workspace)
         return None if len(looked) == 1 else found

@@ -16,7 +16,9 @@ from assentry.engine.oversight import Oversight
 from assentry.errors import NotAllowed, RunStopped
 from assentry.ports import RunFilter
 from tests.engine.conftest import House
-from tests.engine.run_world import World, the_run, until
+from tests.engine.run_world import World
+
+pytestmark = pytest.mark.both_databases
 
 
 def office(house: House) -> Oversight:
@@ -133,7 +135,7 @@ async def test_its_runs_stop_with_it(house: House) -> None:
     assert [run.goal for run in held] == ["Tidy up"]
     with pytest.raises((RunStopped, assentry.Denied)):
         await task
-    assert (await until(house, RunState.STOPPED)).reason == "enough"
+    assert (await house.until_run(RunState.STOPPED)).reason == "enough"
 
 
 async def test_a_worker_takes_up_nothing_of_a_paused_agent(house: House) -> None:
@@ -164,7 +166,7 @@ async def test_a_worker_takes_up_nothing_of_a_paused_agent(house: House) -> None
         await asyncio.sleep(0.3)
         assert world.did == []
         await release(house, EVERYTHING)
-        await until(house, RunState.FINISHED)
+        await house.until_run(RunState.FINISHED)
         detached = next(request for request in requests if request.candidate.action.name == "shred")
         await house.in_state(detached.id, State.DONE)
     assert sorted(world.did) == ["delete 1", "shred b"]
@@ -201,7 +203,7 @@ async def test_a_run_of_a_paused_agent_is_paused_and_goes_on(house: House) -> No
     task = house.start(work())
     (request,) = await house.waiting()
     await hold(house, "cleanup", Setting.PAUSE)
-    assert (await the_run(house)).state is RunState.PAUSED
+    assert (await house.run()).state is RunState.PAUSED
     await house.inbox.approve(house.me, request.id)
     assert [run.goal for run in await release(house, "cleanup")] == ["Tidy up"]
     assert await task == 1
@@ -452,7 +454,7 @@ async def test_whoever_set_a_switch_or_an_operator_lets_go(house: House, set_by:
     assert [(each.setting, each.by) for each in await over.switches()] == [(Setting.STOP, set_by)]
 
 
-async def test_anybody_lets_go_what_assent_paused_and_makes_a_pause_a_stop(house: House) -> None:
+async def test_anybody_lets_go_what_assentry_paused_and_makes_a_pause_a_stop(house: House) -> None:
     over = Oversight(house.desk.store, "default", lambda: TEAM)
     await over.denied(Principal("ada"), "cleanup", 1)
     async for _ in over.release(Principal("bob"), "cleanup"):
@@ -492,6 +494,6 @@ async def test_a_run_does_not_go_on_by_itself_while_its_agent_is_held(house: Hou
         (run,) = [run async for run in over.hold(Principal("ada"), "cleanup", Setting.PAUSE)]
         with pytest.raises(NotAllowed, match="has to be lifted first"):
             await over.go(Principal("bob"), run)
-        assert (await the_run(house)).state is RunState.PAUSED
+        assert (await house.run()).state is RunState.PAUSED
         (went,) = [run async for run in over.release(Principal("ada"), "cleanup")]
         assert went.state is RunState.RUNNING

@@ -12,6 +12,8 @@ from assentry.core.request import State
 from assentry.errors import LeaseLost, StoreFull
 from assentry.ports import Filter
 
+pytestmark = pytest.mark.both_databases
+
 
 async def test_unknown_outcomes_that_only_people_can_settle_do_not_hold_up_what_is_approved(house):
     @house.gate.guard(risk="risky", detached=True, patience=0)
@@ -72,7 +74,7 @@ async def test_what_the_database_could_not_take_is_tried_again_soon(house, monke
 
     with pytest.raises(assentry.Parked) as parked:
         await send("ana")
-    transact, refused = gate.store.transact, []
+    transact, refused = gate._store.transact, []
 
     async def full(*args, **more):
         if len(refused) < 2:
@@ -80,7 +82,7 @@ async def test_what_the_database_could_not_take_is_tried_again_soon(house, monke
             raise StoreFull("no space is left; nothing was changed: free some space and try again")
         return await transact(*args, **more)
 
-    gate.store.transact = full
+    gate._store.transact = full
     async with gate.worker() as worker:
         await house.in_state(parked.value.request_id, State.DONE)
         await asyncio.sleep(0.1)
@@ -135,7 +137,7 @@ async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_
 
     with pytest.raises(assentry.Parked) as parked:
         await send("ana")
-    execution, transact = house.gate._execution, house.gate.store.transact
+    execution, transact = house.gate._execution, house.gate._store.transact
     request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
     late = execution._held[request.id]
 
@@ -144,9 +146,9 @@ async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_
         execution.hold(request)
         raise LeaseLost("it was begun again", request_id=request.id, code=request.code, state="running")
 
-    house.gate.store.transact = begun_again_meanwhile
+    house.gate._store.transact = begun_again_meanwhile
     await execution._renew(late)
-    house.gate.store.transact = transact
+    house.gate._store.transact = transact
     assert execution._held[request.id] is not late
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
-import psycopg
 from uuid_utils.compat import uuid7
 
 from assentry.core.canonical import digest
@@ -78,7 +77,7 @@ class SqliteBook:
 
 class PostgresBook:
     def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True)
+        self._connection = postgres.beside(url)
 
     def read(self, sql: str) -> list[Row]:
         found = self._connection.execute(sql.encode())

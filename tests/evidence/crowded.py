@@ -55,9 +55,11 @@ def crowded(place: Place, wanted: int, say: Say) -> None:
     async def main() -> None:
         gate = assentry.open(place.database, agent=AGENT)
         for number in range(min(MADE, wanted)):
-            await gate.propose("remove_file", {"path": f"old/{number}.tmp"}, declared=DANGEROUS)
-        await gate.store.flush()
-        await gate.store.sequence("default")
+            await gate.propose(
+                "remove_file", {"path": f"old/{number}.tmp"}, run="crowd", key=str(number), declared=DANGEROUS
+            )
+        await gate._store.flush()
+        await gate._store.sequence("default")
         await gate.close()
 
     asyncio.run(main())

@@ -7,7 +7,14 @@ from typing import Any
 from assentry.core.request import Executor, Request, State
 from assentry.ports import Logged
 
-STAYS = ("request.seen", "request.voted", "request.amended", "request.reminded", "request.escalated", "request.parked")
+STAYS = (
+    "request.seen",
+    "request.voted",
+    "request.amended",
+    "request.reminder_due",
+    "request.widened",
+    "request.parked",
+)
 LEADS: dict[tuple[State, str], tuple[State, ...]] = {
     **{(State.PENDING, kind): (State.PENDING,) for kind in STAYS},
     (State.PENDING, "request.decided"): (State.APPROVED, State.DENIED, State.ANSWERED, State.REVISED),

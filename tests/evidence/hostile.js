@@ -16,7 +16,7 @@
   for (const each of document.querySelectorAll("*")) {
     if (!tags.has(each.localName)) wrong.push(`an element ${each.localName}`);
     for (const { name: key, value } of each.attributes) {
-      if (/^on|^style$|^srcdoc$|^formaction$|^ping$|^target$|^http-equiv$/i.test(key)) wrong.push(`an attribute ${key} on ${name(each)}`);
+      if (/^on|^style$|^srcdoc$|^ping$|^target$|^http-equiv$/i.test(key)) wrong.push(`an attribute ${key} on ${name(each)}`);
       if (token.test(value) && !["value", "name", "aria-label", "data-phrase"].includes(key)
         && !(key === "href" && value.startsWith("/?"))) wrong.push(`text in ${key} of ${name(each)}`);
     }
@@ -28,16 +28,17 @@
   const inside = /^(\/$|\/\?|\/(r|runs)\/[0-9a-z]+(\?|$)|\/(runs|log|policy|settings|stop|you)(\/|\?|$)|#main$|#card$)/;
   for (const each of document.querySelectorAll("a[href]"))
     if (!inside.test(each.getAttribute("href"))) wrong.push(`a link to ${each.getAttribute("href").slice(0, 80)}`);
-  for (const each of document.querySelectorAll("form")) {
-    const to = each.getAttribute("action");
-    if (each.method !== "dialog" && !/^(\/|\/bulk|\/logout|\/login|\/enter|\/stop|\/r\/[0-9a-z]+\/(decide|preview|edit|afterwards|similar))$/.test(to ?? "")) wrong.push(`a form to ${to}`);
+  const goal = /^(\/|\/bulk|\/logout|\/login|\/enter|\/stop|\/r\/[0-9a-z]+\/(decide|preview|edit|afterwards|similar(\/give)?)(\?[a-z]+=[\w%+-]*(&[a-z]+=[\w%+-]*)*)?)$/;
+  for (const each of document.querySelectorAll("form, [formaction]")) {
+    const to = each.getAttribute(each.localName === "form" ? "action" : "formaction");
+    if (each.method !== "dialog" && !goal.test(to ?? "")) wrong.push(`a form to ${to}`);
   }
   const ids = [...document.querySelectorAll("[id]")].map((each) => each.id);
   if (new Set(ids).size !== ids.length) wrong.push(`an id twice: ${ids.filter((each, at) => ids.indexOf(each) !== at)}`);
 
   // Every hostile word stands where values stand, and nowhere else.
   const values = `h1, .facts li, .meta, .warning, .claims, .fields dt, .fields dd, .action-name, pre, .options li, .question,
-    .part, .changes, #decide label, #decide .choices, #decide .stack, .if-denied, .outcome, .votes li, .why li, .goal, .steps li,
+    .part, .changes, #decide label, #decide .choices, #decide .stack, .if-denied, .outcome, .votes li, .why li, .declared li, .grounds, .goal, .steps li,
     .past li, .what, .who, .complaint, .mail, title, textarea, #beside h2, code`;
   const ours = "kbd, .risk, .due, nav, .brand, #news, #live, .keys, legend, .tabs, #card h2, .sheet h2, .sign, #help, .unread";
   const walk = document.createTreeWalker(document, NodeFilter.SHOW_TEXT);
@@ -68,7 +69,7 @@
     if (body.join() !== wanted.join()) wrong.push(`the page is made of ${body}`);
     const main = [...document.getElementById("main").children].map((each) => each.id);
     if (main.join() !== "list,card,beside") wrong.push(`the desk is made of ${main}`);
-    const order = ["header", "outcome", "why", "part", "question", "options", "args", "changed", "claims", "votes", "decide", "quiet"];
+    const order = ["header", "outcome", "why", "part", "question", "options", "args", "changed", "declared", "claims", "votes", "decide", "quiet"];
     const many = ["part", "changed"];
     let last = -1;
     for (const each of document.getElementById("card").children) {

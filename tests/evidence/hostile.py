@@ -244,11 +244,11 @@ def _controls(text: str, *, rows: bool = True) -> Iterator[str]:
 async def drawn(house: House, made: Put) -> list[str]:
     """What the terminal inbox draws of these requests that a terminal would obey."""
     wrong, look = [], THEMES["assentry-dark"][1]
-    chronicle = Chronicle(house.gate.store, house.gate.workspace)
+    chronicle = Chronicle(house.gate._store, house.gate.workspace)
     desk = (await house.server.premises.room("default")).desk
     for code in (made.waits, *made.others):
         found = await desk.inbox.find(code)
-        now, about = await house.gate.store.now(), await background(chronicle, found)
+        now, about = await house.gate._store.now(), await background(chronicle, found)
         shown = Shown(brief(found, now), whole=True, about=about)
         rows = drawing.head(shown.brief, now, 100, look) + drawing.body(shown, now, 100, look)
         written = "\n".join(segment.text for row in rows for segment in row)
@@ -286,7 +286,7 @@ async def halves(house: House) -> list[str]:
             except (AssentryError, UnicodeEncodeError):
                 continue
             desk = (await house.server.premises.room("default")).desk
-            shown = str(brief(await desk.inbox.find(request.code), await house.gate.store.now()).title)
+            shown = str(brief(await desk.inbox.find(request.code), await house.gate._store.now()).title)
             wrong += (
                 [f"half a pair in a title: {text!a}"] if any("\ud800" <= char <= "\udfff" for char in shown) else []
             )

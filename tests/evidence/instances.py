@@ -55,7 +55,9 @@ def asked(place: Place, count: int, say: Say) -> None:
         for start in range(0, count, 500):
             gate = assentry.open(place.database, agent=f"{AGENT}-{start}")
             for number in range(start, min(start + 500, count)):
-                proposal = await gate.propose("remove_file", {"path": f"{number}.tmp"}, declared=DANGEROUS)
+                proposal = await gate.propose(
+                    "remove_file", {"path": f"{number}.tmp"}, run="crowd", key=str(number), declared=DANGEROUS
+                )
                 assert proposal.request is not None
                 say("asked", id=proposal.request.id, digest=proposal.request.candidate.permit_digest)
             await gate.close()

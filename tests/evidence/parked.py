@@ -128,8 +128,8 @@ def made(place: Place, count: int, size: int, say: Say) -> None:
 
         await asyncio.gather(*(lane() for _ in range(AT_ONCE)))
         if size > count:
-            await host.gate.store.flush()
-            await host.gate.store.sequence("default")
+            await host.gate._store.flush()
+            await host.gate._store.sequence("default")
             await asyncio.to_thread(multiplied, book(place), size)
         await host.gate.close()  # which seals the log
 

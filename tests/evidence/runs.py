@@ -99,18 +99,18 @@ def actor(place: Place, trial: Plan, say: Say, plant: Any = nothing) -> None:
 
     async def main() -> None:
         approving = asyncio.create_task(approve())
-        if await gate.store.run_by_key("default", AGENT, trial.run) is None:
+        if await gate._store.run_by_key("default", AGENT, trial.run) is None:
             with suppress(assentry.Parked, RunStopped, AssentryError):
                 async with gate.run("Ten steps", host="loop", key=trial.run) as run:
                     run.outcome = await work()
         async with gate.worker():
             while True:
-                record = await gate.store.run_by_key("default", AGENT, trial.run)
+                record = await gate._store.run_by_key("default", AGENT, trial.run)
                 if record is not None and record.state in ENDED:
                     break
                 await asyncio.sleep(0.01)
         approving.cancel()
-        page = await gate.store.requests("default", Filter(run=record.id), limit=100)
+        page = await gate._store.requests("default", Filter(run=record.id), limit=100)
         states = [str(request.state) for request in page.requests]
         looked = sum(request.state is State.DONE and not request.result_text for request in page.requests)
         told = {"state": str(record.state), "outcome": record.outcome, "error": record.error}

@@ -87,8 +87,8 @@ class Worker:
             name: self.gate.guard(self.act, name=name, risk=risk, patience=0) for name, risk in risks.items()
         }
         self.gate.host("loop")(self.resume)
-        self._transact = self.gate.store.transact
-        self.gate.store.transact = self.transact  # type: ignore[method-assign]
+        self._transact = self.gate._store.transact
+        self.gate._store.transact = self.transact  # type: ignore[method-assign]
 
     async def act(self, step: str, by: str = "") -> str:
         await self.reach("acting")
@@ -175,7 +175,7 @@ def other_one(place: Place, trial: Plan, go: Path, say: Say) -> None:
             say("blocked", why=str(busy))
 
     async def main(it: Worker) -> None:
-        store = it.gate.store
+        store = it.gate._store
         run = await store.run_by_key("default", AGENT, trial.run)
         approving = asyncio.create_task(it.approve())
         until, waits = time.monotonic() + STUCK, False

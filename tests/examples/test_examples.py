@@ -16,7 +16,7 @@ from assentry.core.run import RunState
 from examples.playground import Says
 from tests.examples.theatre import EXAMPLES, PAGES, Theatre, blocks, postbox, theatre
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.proof
 
 
 def better(args: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +187,9 @@ def shows(block: str, card: Briefing) -> bool:
     return all(" ".join(said.split()).lower() in text for said in told)
 
 
-@each
+@pytest.mark.parametrize(
+    "example", [each for each in PLAYED if each.name in ("cleanup", "pipeline")], ids=lambda each: each.name
+)
 async def test_on_postgresql_two_workers_race_and_no_step_happens_twice(
     example: Example, tmp_path: Path, postgres_database: str
 ) -> None:

@@ -174,6 +174,7 @@ class Process:
             self.process.wait()
 
 
+@pytest.mark.proof
 async def test_a_waiting_call_outlives_a_server_that_is_killed(database: str, tmp_path: Path):
     server = Process(database, tmp_path)
     await server.start()
@@ -220,6 +221,7 @@ delete_files(["/a"])
 """
 
 
+@pytest.mark.proof
 async def test_an_agent_killed_between_begin_and_finish_leaves_an_unknown_outcome(place: Place):
     agent = _agent(place.url, await place.token("cleanup"))
     try:

@@ -8,8 +8,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from assentry.errors import AssentryError
 from tests.remote.place import Place
+
+pytestmark = pytest.mark.proof
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "http.md").read_text()
 

@@ -19,6 +19,8 @@ from assentry.errors import GuardError, SettingsError
 from assentry.ports import Filter, RunFilter
 from tests.remote.place import Place
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 async def gate(place: Place):
@@ -49,6 +51,19 @@ async def test_what_is_watched_runs_and_is_on_record_with_its_result(place: Plac
     assert await write_note("four") == {"length": 4}
     [request] = await place.until(bool, Filter(states=(State.DONE,)))
     assert request.result_text == '{"length":4}'
+
+
+async def test_a_program_whose_call_waits_hears_how_to_decide_it_at_the_server(
+    place: Place, gate: assentry.Gate, caplog
+):
+    @gate.guard
+    async def delete_files(paths: list[str]) -> int:
+        return len(paths)
+
+    with pytest.raises(assentry.Parked) as parked:
+        await delete_files.with_(wait=0.05)(["a"])
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "assentry.gate"]
+    assert f"`assentry --server {place.url} approve {parked.value.code}`" in told
 
 
 async def test_a_held_call_runs_once_it_is_approved(place: Place, gate: assentry.Gate):

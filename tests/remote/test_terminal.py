@@ -20,6 +20,8 @@ from assentry.engine.identity import Identities
 from assentry.engine.policies import apply_policy
 from tests import forked
 
+pytestmark = pytest.mark.proof
+
 ASSENTRY = [sys.executable, "-m", "assentry"]
 SECONDS = 60
 
@@ -54,7 +56,7 @@ def server(database: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = ""
-        while "way in" not in said:
+        while "sign-in link" not in said:
             line = process.stderr.readline()
             assert line, said
             said += line
@@ -105,7 +107,7 @@ async def test_every_command_reads_and_decides_through_the_server(
     await terminal.run("policy", "apply", "assentry.yaml")
     assert (await terminal.read("policy", "show"))["version"] == 1
     await terminal.run("pause", "--agent", "cleanup", "--reason", "lunch")
-    assert (await gate.store.switches("default"))[0].is_held
+    assert (await gate._store.switches("default"))[0].is_held
     await terminal.run("go", "--agent", "cleanup")
     async with gate.run("Tidy up"):
         assert "Tidy up" in await terminal.run("runs")
@@ -131,12 +133,12 @@ async def test_two_people_elsewhere_change_the_policy_together(
 ) -> None:
     url, _ = server
     text = "second_person: true\npeople: {ada: {roles: [operator]}, bob: {roles: [operator]}}\n"
-    await apply_policy(gate.store, "default", text, Principal("root"))
+    await apply_policy(gate._store, "default", text, Principal("root"))
     people = {}
     for name in ("ada", "bob"):
         (tmp_path / name).mkdir()
         people[name] = Terminal(tmp_path / name, url)
-        link = await Identities(gate.store, "default").link(Principal("ada"), name)
+        link = await Identities(gate._store, "default").link(Principal("ada"), name)
         assert f"you are {name}" in await people[name].run("login", url, link)
     ada, bob = people.values()
     (tmp_path / "ada" / "elsewhere" / "new.yaml").write_text(f"{text}mode: observe\n")
@@ -146,7 +148,7 @@ async def test_two_people_elsewhere_change_the_policy_together(
     assert waits["warnings"] == []  # ada may, whoever the operating system says is here
     assert "NOTHING IS CHANGED YET" in await ada.run("policy", "apply", "new.yaml")
     assert "ada proposed this" in await ada.run("policy", "confirm", code, "--yes", code=4)
-    assert "mode: not said -> observe" in await bob.run("policy", "proposals")
+    assert "mode: (unset) -> observe" in await bob.run("policy", "proposals")
     assert "not what you saw" in await bob.run("policy", "confirm", code, "--yes", "--digest", "0", code=3)
     assert "proposed by ada, confirmed by bob" in await bob.run("policy", "confirm", code[:6], "--yes")
     assert (await ada.read("policy", "show"))["version"] == 2
@@ -189,11 +191,11 @@ async def test_what_is_critical_wants_a_proof_at_a_terminal_too(
     await terminal.run("login", url, made_link.decode().strip())
     proposal = await gate.propose("pay", {"to": "Nordwind", "amount": 12400, "currency": "EUR"})
     assert proposal.request is not None
-    phrase = brief(proposal.request, await gate.store.now()).phrase
+    phrase = brief(proposal.request, await gate._store.now()).phrase
     words = ("approve", proposal.request.code, "--confirm", phrase)
     assert f"assentry login URL --name {name}" in " ".join((await terminal.run(*words, code=4)).split())
     await terminal.run("login", url, "--name", name, said="correct horse battery\n")
     await terminal.run(*words)
-    found = await gate.store.request("default", proposal.request.id)
+    found = await gate._store.request("default", proposal.request.id)
     assert found is not None
     assert str(found.state) == "approved"

@@ -1,27 +1,18 @@
 """The application on a real database, and browsers that are nothing but cookies and forms."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 
-import assentry
-from assentry.assemble import keys_for
 from assentry.core.authority import Principal
 from assentry.core.change import Change
 from assentry.core.credential import Credential, CredentialKind
-from assentry.engine.gate import Gate
-from assentry.engine.identity import Identities
-from assentry.engine.policies import apply_policy
-from assentry.server.app import create_app
-from assentry.server.premises import Premises, Room
-from assentry.settings import load
+from tests.stage import Application, application
 
 HOST = "assentry.test"
 URL = f"https://{HOST}"
@@ -62,27 +53,13 @@ class Browser(httpx.AsyncClient):
 
 
 @dataclass
-class Building:
+class Building(Application):
     """What a test of the server works with."""
-
-    premises: Premises
-    app: FastAPI
-    gate: Gate
-    room: Room
-    browsers: list[Browser] = field(default_factory=list)
-
-    @property
-    def identities(self) -> Identities:
-        return self.room.identities
 
     def browser(self, url: str = URL, **options: Any) -> Browser:
         made = Browser(transport=httpx.ASGITransport(self.app), base_url=url, **options)
-        self.browsers.append(made)
+        self.closing.push_async_callback(made.aclose)
         return made
-
-    async def policy(self, text: str) -> None:
-        await apply_policy(self.premises.store, self.room.name, text, Principal("ada"))
-        await self.room.desk.judgement.refresh()
 
     async def link(self, name: str) -> str:
         return await self.identities.link(Principal("ada"), name)
@@ -91,12 +68,12 @@ class Building:
         await self.identities.set_password(Principal("ada"), name, password)
 
     async def credentials(self, kind: CredentialKind, holder: str = "") -> tuple[Credential, ...]:
-        return await self.premises.store.credentials(self.room.name, kind, holder=holder)
+        return await self.premises.store.credentials(self.workspace, kind, holder=holder)
 
     async def changed(self, credential: Credential, **about: Any) -> Credential:
         """Something else is on record about it, without waiting until it is."""
         made = replace(credential, version=credential.version + 1, **about)
-        await self.premises.store.transact(self.room.name, None, lambda _: Change(credentials=(made,)))
+        await self.premises.store.transact(self.workspace, None, lambda _: Change(credentials=(made,)))
         return made
 
     async def aged(self, kind: CredentialKind, holder: str, by: timedelta) -> None:
@@ -111,18 +88,6 @@ class Building:
 @asynccontextmanager
 async def building(database: str, policy: str = PEOPLE, **settings: str) -> AsyncIterator[Building]:
     """The application answers inside, under an https address."""
-    gate = await asyncio.to_thread(assentry.open, database, agent="cleanup")
-    chosen = load({"database": database, **settings})
-    if policy:
-        await apply_policy(gate.store, chosen.workspace, policy, Principal("ada"))
-    premises = Premises(chosen, gate.store, keys_for(chosen), gate)
-    app = create_app(premises, hosts=[HOST], public=URL)
-    await premises.open()
-    made = Building(premises, app, gate, await premises.room(chosen.workspace))
-    try:
+    ada, address = Principal("ada"), {"hosts": [HOST], "public": URL}
+    async with application(database, Building, policy=policy, by=ada, settings=settings, **address) as made:
         yield made
-    finally:
-        for browser in made.browsers:
-            await browser.aclose()
-        await premises.close()
-        await gate.close()

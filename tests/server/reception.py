@@ -2,30 +2,23 @@
 
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 from starlette.routing import compile_path
 
-import assentry
-from assentry.assemble import keys_for
-from assentry.assemble import open as open_gate
 from assentry.core.action import Declaration, Risk
 from assentry.core.authority import Principal
 from assentry.core.change import Change
 from assentry.core.credential import Credential, CredentialKind
 from assentry.core.request import Request
-from assentry.engine.identity import Identities
-from assentry.engine.policies import apply_policy
-from assentry.server.app import create_app
-from assentry.server.premises import Premises
 from assentry.server.visitors import csrf_for
-from assentry.settings import load
+from tests.stage import Application, application
 
 POLICY = """
 people:
@@ -69,18 +62,17 @@ def operation_of(document: dict[str, Any], method: str, path: str) -> dict[str, 
 
 
 @dataclass
-class Reception:
+class Reception(Application):
     """What a test of the API works with."""
 
-    gate: assentry.Gate
-    premises: Premises
-    app: FastAPI
-    client: httpx.AsyncClient
     secrets: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def identities(self) -> Identities:
-        return Identities(self.premises.store, "default")
+    @cached_property
+    def client(self) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        made = httpx.AsyncClient(transport=transport, base_url="http://assentry.test")
+        self.closing.push_async_callback(made.aclose)
+        return made
 
     async def call(self, who: str, method: str, path: str, json: Any = None, **headers: str) -> httpx.Response:
         """The answer, as the document tells of it. Headers are named with underscores."""
@@ -104,15 +96,9 @@ class Reception:
     async def browsing(self, who: str = "reviewer") -> dict[str, str]:
         """The headers of a browser where somebody has logged in, for pages and their forms."""
         secret = self.secrets[who]
-        session = await self.identities.session(secret, (await self.premises.room("default")).desk.judgement.policy)
+        session = await self.identities.session(secret, self.desk.judgement.policy)
         assert session is not None
         return {"cookie": f"assentry-session={secret}", "x-assentry-csrf": csrf_for(session)}
-
-    async def now(self, request: Request) -> Request:
-        """The request as it is by now."""
-        found = await self.premises.store.request("default", request.id)
-        assert found is not None
-        return found
 
     async def asked(self, action: str = "tidy_shelf", agent: str = "sweeper", **args: Any) -> Request:
         """A request that waits for a person."""
@@ -138,9 +124,7 @@ class Reception:
             made, self.secrets[who] = await ids.give_token(ann, name)
             if who == "revoked agent":
                 await ids.end(ann, CredentialKind.TOKEN, made.id)
-        session = await ids.session(
-            self.secrets["revoked"], (await self.premises.room("default")).desk.judgement.policy
-        )
+        session = await ids.session(self.secrets["revoked"], self.desk.judgement.policy)
         assert session is not None
         await ids.log_out(session)
         self.secrets["expired"] = await self._expired()
@@ -171,21 +155,7 @@ def _hash(secret: str) -> str:
 @asynccontextmanager
 async def reception(database: str, policy: str = POLICY) -> AsyncIterator[Reception]:
     """Everything is open inside, and gone afterwards."""
-    settings = load({"database": database})
-    async with AsyncExitStack() as open_things:
-        gate = open_gate(database)
-        open_things.push_async_callback(gate.close)
-        if policy:
-            await apply_policy(gate.store, "default", policy, Principal("root"))
-            await gate._judgement.refresh()
-        premises = Premises(settings, gate.store, keys_for(settings), gate)
-        await premises.open()
-        open_things.push_async_callback(premises.close)
-        app = create_app(premises)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        client = httpx.AsyncClient(transport=transport, base_url="http://assentry.test")
-        await open_things.enter_async_context(client)
-        made = Reception(gate, premises, app, client)
+    async with application(database, Reception, policy=policy) as made:
         if policy:
             await made.principals()
         yield made

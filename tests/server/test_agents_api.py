@@ -18,6 +18,9 @@ from assentry.engine.oversight import Oversight
 from assentry.ports import Filter
 from assentry.server.api.agent_runs import Stop, _headline
 from tests.remote.place import Place, place  # noqa: F401  a fixture
+from tests.stage import stage
+
+pytestmark = pytest.mark.both_databases
 
 DELETE = {"action": "delete_files", "args": {"paths": ["/a", "/b"]}}
 
@@ -368,22 +371,14 @@ async def _heard(place: Place, *, held: bool) -> None:
 
 
 async def test_a_waiting_call_is_let_go_when_the_server_ends(database: str):
-    from assentry.assemble import desk
-    from assentry.server.serving import Address, standing
-    from assentry.settings import load
-
-    settings = load({"database": database})
-    async with standing(settings, Address(port=0)) as server:
-        made = Place(database, await desk(settings), server)
-        async with made.agent() as agent:
-            told = ok(await agent.post("/proposals", json=DELETE), 201)
-            waiting = made.start(agent.get(f"/proposals/{told['id']}", params={"wait": 55}))
-            async with asyncio.timeout(10):
-                while not server.premises.agents._waiting:
-                    await asyncio.sleep(0.01)
-            server.stop()
-            assert ok(await asyncio.wait_for(waiting, 5))["state"] == "pending"
-        await made.desk.store.close()
+    async with stage(database, Place, serves=True) as made, made.agent() as agent:
+        told = ok(await agent.post("/proposals", json=DELETE), 201)
+        waiting = made.start(agent.get(f"/proposals/{told['id']}", params={"wait": 55}))
+        async with asyncio.timeout(10):
+            while not made.server.premises.agents._waiting:
+                await asyncio.sleep(0.01)
+        made.server.stop()
+        assert ok(await asyncio.wait_for(waiting, 5))["state"] == "pending"
 
 
 @pytest.mark.parametrize(

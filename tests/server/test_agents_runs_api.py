@@ -4,11 +4,15 @@
 
 import asyncio
 
+import pytest
+
 from assentry.core.request import State
 from assentry.core.run import RunState
 from assentry.engine.oversight import Oversight
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 from tests.server.test_agents_api import DELETE, ok, problem
+
+pytestmark = pytest.mark.both_databases
 
 
 async def test_what_a_run_spent_is_counted_once_however_often_it_is_told(place: Place):
@@ -123,3 +127,24 @@ async def test_a_run_given_up_withdraws_what_waits(place: Place):
         )  # fmt: skip
         assert ok(await agent.post(f"/runs/{run['id']}/cancel", json={}))["state"] == "stopped"
         assert ok(await agent.get(f"/proposals/{told['id']}"))["state"] == "cancelled"
+
+
+async def test_what_an_agent_proposed_in_its_run_begins_under_the_rules_that_allowed_it(place: Place):
+    """Judged again when it begins, it is judged on the goal, the steps and the spending that it was proposed with."""
+    await place.policy(
+        "rules:\n"
+        "  - {name: other goal, when: '!run.goal.startsWith(\"Tidy\")', gate: hard}\n"
+        "  - {name: other standing, when: 'run.steps != 1 || run.spend != 1.25', actions: [move_files], gate: hard}\n"
+        "  - {name: fine, actions: [move_files], gate: watch}\n"
+    )
+    async with place.agent() as agent:
+        run = ok(await agent.post("/runs", json={"goal": "Tidy up"}), 201)
+        held = {"run": run["id"], "run_fence": run["fence"]}
+        note = {"action": "write_log", "args": {"line": "x"}, "key": "log", **held}
+        ok(await agent.post("/proposals", json=note), 201)
+        ok(await agent.post(f"/runs/{run['id']}/notes", json={"fence": run["fence"], "spent": 1.25}))
+        move = {"action": "move_files", "args": {"files": ["a"]}, "key": "move", "cost": 1, **held}
+        told = ok(await agent.post("/proposals", json=move), 201)
+        assert told["state"] == "approved"
+        begun = ok(await agent.post(f"/proposals/{told['id']}/begin", json={"run_fence": run["fence"]}))
+        assert begun["state"] == "running"

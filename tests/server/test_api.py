@@ -93,7 +93,7 @@ async def test_one_of_another_shape_and_nothing_is_decided(desk: Reception, odd:
 async def waiting_question(desk: Reception) -> Any:
     async with asyncio.timeout(30):
         while True:
-            page = await (await desk.premises.room("default")).desk.inbox.page()
+            page = await desk.desk.inbox.page()
             if found := [each for each in page.requests if each.ask.question is not None]:
                 return found[0]
             await asyncio.sleep(0.005)
@@ -276,6 +276,27 @@ async def test_the_policy_is_read_checked_explained_and_changed_on_record(desk: 
     assert [(each["version"], each["applied_by"]) for each in history] == [(2, "ann"), (1, "root")]
     assert (await desk.get("/policy?version=1"))["text"] == POLICY
     assert (await desk.call("reviewer", "GET", "/policy?version=9")).status_code == 404
+
+
+async def test_a_quorum_that_nobody_can_meet_is_refused_and_explain_names_who_can_decide(desk: Reception) -> None:
+    first = "rules:\n  - {name: alone, actions: [drop_table], gate: hard, reviewers: [ann], quorum: 2}\n"
+    alone = POLICY.replace("rules:\n", first)
+    checked = await desk.post("/policy/check", {"text": alone})
+    assert not checked["ok"]
+    says = 'rule "alone": its requests can never be approved: needs 2 of ann: ann, so only 1 can decide'
+    assert says in checked["complaints"][0]
+    refused = await desk.post("/policy", {"text": alone}, "operator", 422)
+    assert says in refused["detail"]
+    assert (await desk.get("/policy"))["version"] == 1
+    fine = alone.replace("reviewers: [ann], quorum: 2", "reviewers: [ann]")
+    dead = fine + "  - {name: never, actions: [merge_x], gate: run}\n"
+    warnings = (await desk.post("/policy/check", {"text": dead}))["warnings"]
+    assert any(
+        'rule "never": is never reached, because rule "two" above matches all of it' in each for each in warnings
+    )
+    told = await desk.post("/policy/explain", {"action": "drop_table", "text": fine})
+    assert (told["deciders"]["able"], told["deciders"]["enough"]) == (["ann"], True)
+    assert "approvals: needs 1 of ann: ann" in told["lines"]
 
 
 async def test_the_page_of_the_api_lists_every_operation(desk: Reception) -> None:

@@ -2,13 +2,17 @@
 
 import html
 import re
+from typing import Any
 
 import pytest
 
+from assentry.core.action import Declaration, Reach
+from assentry.core.authority import Principal
 from assentry.core.briefing import brief
 from assentry.core.request import State
+from assentry.engine.policies import apply_policy
 from assentry.server.looks.forms import form_for
-from tests.server.reception import Reception
+from tests.server.reception import POLICY, Reception
 
 PAGE = {"accept": "text/html"}
 DIGITS = ("²", "٣", "1٣", "①", "9" * 5_000)
@@ -47,8 +51,8 @@ async def test_a_plain_name_is_allowed_in_advance_from_a_card_and_only_that_name
     terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
     shown = await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)
     assert shown.status_code == 200
-    assert "for 1 hour and at most 5 times" in shown.text
-    assert "up to risk risky" in shown.text
+    assert "For the next hour" in shown.text
+    assert "up to risk level Risky" in shown.text
     assert (await desk.get("/grants"))["grants"] == [], "a preview gives nothing"
     given = await desk.client.post(f"/r/{asked.code}/similar/give", data=terms, headers=sent)
     assert given.status_code == 303
@@ -57,6 +61,18 @@ async def test_a_plain_name_is_allowed_in_advance_from_a_card_and_only_that_name
     await desk.gate._judgement.refresh()
     assert (await desk.carried_out("tidy_shelf", shelf=2)).candidate.verdict.grant == grant["id"]
     assert (await desk.asked("tidy_shelf_now", shelf=2)).state is State.PENDING
+
+
+async def test_a_permission_is_made_of_the_request_as_it_was_on_the_card_and_of_no_later_one(desk: Reception) -> None:
+    asked = await desk.asked(shelf=1)
+    sent = {**await desk.browsing("operator"), **PAGE}
+    terms = {"uses": "5", "hours": "1", "seen_digest": "0" * 64}
+    shown = await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)
+    form = dict(re.findall(r'<input type="hidden" name="([a-z_]+)" value="([^"]*)">', shown.text))
+    given = await desk.client.post(f"/r/{asked.code}/similar/give", data=form, headers=sent)
+    assert given.status_code == 409
+    assert (await desk.now(asked)).state is State.PENDING
+    assert (await desk.get("/grants?ended=true"))["grants"] == []
 
 
 async def test_a_condition_that_cannot_be_read_is_told_before_anything_is_decided(desk: Reception) -> None:
@@ -77,7 +93,7 @@ async def test_one_approval_of_two_gives_no_permission_by_page_or_api(desk: Rece
         terms = {"uses": "5", "hours": "1", "seen_digest": asked.shown_digest}
         if way == "page":
             shown = await desk.client.post(f"/r/{asked.code}/similar", data=terms, headers=sent)
-            assert "1 more person has to approve it after you" in shown.text
+            assert "1 more person has to approve this request after you" in shown.text
             given = await desk.client.post(f"/r/{asked.code}/similar/give", data=terms, headers=sent)
             told = (await desk.client.get(given.headers["location"], headers=sent)).text
         else:
@@ -86,7 +102,7 @@ async def test_one_approval_of_two_gives_no_permission_by_page_or_api(desk: Rece
             assert made["grant"] is None
             told = made["says"]
         assert "Your approval counts" in told
-        assert "nothing was allowed in advance" in told
+        assert "no permission was created" in told
         now = await desk.now(asked)
         assert (now.state, [vote.by for vote in now.votes]) == (State.PENDING, ["ann"])
         assert (await desk.get("/grants?ended=true"))["grants"] == []
@@ -113,7 +129,7 @@ async def test_what_spends_is_not_allowed_without_a_budget_and_only_in_its_curre
         assert refused.status_code == 422
         similar = {"seen_digest": asked.shown_digest, "limit": 5, "life": "1h"}
         path = f"/requests/{asked.code}/allow-similar"
-        assert "say for how much in all" in (await desk.post(path, similar, "operator", 422))["detail"]
+        assert "set a total spending limit" in (await desk.post(path, similar, "operator", 422))["detail"]
         assert (await desk.now(asked)).state is State.PENDING
         made = await desk.post(path, {**similar, "budget": 250}, "operator")
         assert made["grant"]["currency"] == (currency or "")
@@ -124,12 +140,22 @@ async def test_what_spends_is_not_allowed_without_a_budget_and_only_in_its_curre
         assert (await desk.carried_out(name, amount=240, **named)).candidate.verdict.grant == made["grant"]["id"]
 
 
+@pytest.mark.parametrize("args", [{"amount": "5k EUR"}, {"amount_minor": 500}], ids=["unreadable", "not read"])
+async def test_an_amount_that_could_not_be_read_wants_a_budget_as_well(desk: Reception, args: dict[str, Any]) -> None:
+    declared = Declaration(reversible=True, reach=Reach.SERVICE, outside=True, money=True)
+    proposal = await desk.gate.propose("credit", {"to": "ann", **args}, agent="sweeper", declared=declared)
+    assert proposal.request is not None
+    similar = {"seen_digest": proposal.request.shown_digest, "limit": 5, "life": "1h"}
+    path = f"/requests/{proposal.request.code}/allow-similar"
+    assert "set a total spending limit" in (await desk.post(path, similar, "operator", 422))["detail"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({}, "it spends money: say for how much in all"),
-        ({"budget": "much"}, "for how much in all is a number"),
-        ({"budget": "250", "uses": "often"}, "how often is a whole number"),
+        ({}, "this action spends money: set a total spending limit"),
+        ({"budget": "much"}, "Total spending limit must be a number"),
+        ({"budget": "250", "uses": "often"}, "Maximum uses must be a whole number from 1 to 1,000"),
         ({"budget": "250", "condition": "args.amount <"}, "condition"),
     ],
 )
@@ -220,7 +246,7 @@ async def test_the_way_back_from_a_change_keeps_what_was_typed(desk: Reception) 
     sent = await desk.browsing()
     typed = {"arg:shelf": "7", "arg:label": 'south "wing"'}  # and the box `whole` is empty now
     seen = await desk.client.post(f"/r/{asked.code}/preview", data=typed, headers=sent)
-    form = re.search(r'<form [^>]*id="edit">(.*?)</form>', seen.text, re.DOTALL)
+    form = re.search(r'<form [^>]*data-decides="modify">(.*?)</form>', seen.text, re.DOTALL)
     assert form is not None
     hidden = dict(re.findall(r'name="([^"]*)" value="([^"]*)"', form[1]))
     fields = {name: html.unescape(value) for name, value in hidden.items()}
@@ -295,3 +321,21 @@ async def test_a_card_offers_no_change_where_the_program_allows_none_and_no_draf
         assert 'data-act="deny"' in page
         for act in ("modify", "revise"):
             assert (f'data-act="{act}"' in page) is offered, act
+
+
+async def test_page_and_api_say_who_declared_what_and_what_does_not_count(desk: Reception) -> None:
+    text = f"{POLICY}actions:\n  tidy_shelf: {{risk: safe, reversible: true, because: <b>shelves</b> are refilled}}\n"
+    await apply_policy(desk.gate._store, "default", text, Principal("ann"))
+    await desk.gate._judgement.refresh()
+    asked = await desk.asked(shelf=1)
+    declared = [
+        "can be undone: yes, says the policy (<b>shelves</b> are refilled)",
+        "risk level: risky, says the code; the policy (<b>shelves</b> are refilled) says safe, not counted",
+    ]
+    assert (await desk.get(f"/requests/{asked.code}"))["request"]["declared"] == declared
+    page = await desk.client.get(f"/r/{asked.code}", headers={**await desk.browsing(), **PAGE})
+    for sentence in declared:
+        assert html.escape(sentence) in page.text
+    assert "<b>shelves" not in page.text
+    call = {"action": "tidy_shelf", "declared": {"risk": "risky"}}
+    assert (await desk.post("/policy/explain", call, "operator"))["declared"] == declared

@@ -154,7 +154,9 @@ async def test_a_session_is_never_one_that_the_browser_brought(house: Building) 
     brought = "aps_" + "a" * 43 + ".default"
     browser = house.browser()
     answer = await browser.post(
-        "/enter", data={"link": await house.link("ada")}, headers={"origin": URL, "cookie": f"__Host-assentry={brought}"}
+        "/enter",
+        data={"link": await house.link("ada")},
+        headers={"origin": URL, "cookie": f"__Host-assentry={brought}"},
     )
     assert brought not in answer.headers["set-cookie"]
     assert await house.browser(cookies={"__Host-assentry": brought}).who() == ""
@@ -220,7 +222,7 @@ async def test_a_session_of_one_workspace_is_nobody_in_another(house: Building) 
     assert workspace_of(secret) == "other"
     elsewhere = secret.replace(".other", ".default")
     assert await house.browser(cookies={"__Host-assentry": elsewhere}).who() == ""
-    assert await house.identities.session(secret, house.room.desk.judgement.policy) is None
+    assert await house.identities.session(secret, house.desk.judgement.policy) is None
     await house.password("ada")
     assert (await house.browser().log_in("ada", workspace="other")).status_code == 403
     assert (await house.browser().log_in("ada", workspace="\x00")).status_code == 303, "no workspace is the usual one"

@@ -3,7 +3,7 @@
 import pytest
 
 from assentry.core.credential import CredentialKind
-from assentry.engine.gate import os_user
+from assentry.engine.os_user import os_user
 from assentry.server.serving import Standing
 from tests.server.building import PEOPLE, URL, Building
 
@@ -24,8 +24,20 @@ async def who_enters(house: Building) -> str:
 async def test_who_sits_at_the_machine_comes_in_under_their_name(house: Building) -> None:
     await house.policy(MAPPED)
     assert await who_enters(house) == "ben"
+    assert await who_enters(house) == "ben", "a session ends, and then nobody could sign in"
+
+
+async def test_once_somebody_can_sign_in_there_is_no_link_even_for_who_sits_at_the_machine(house: Building) -> None:
+    await house.policy(MAPPED)
     await house.password("ada")
-    assert await who_enters(house) == "ben"
+    assert await standing(house).link() == ""
+
+
+async def test_where_nobody_is_named_the_one_persons_password_is_enough(house: Building) -> None:
+    await house.policy("{}")
+    assert await who_enters(house) == os_user()
+    await house.password(os_user())
+    assert await standing(house).link() == ""
 
 
 async def test_where_nobody_can_come_in_yet_an_operator_can(house: Building) -> None:

@@ -96,7 +96,8 @@ AGENT_ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/agent/questions"): ANY_AGENT,
     ("POST", "/api/v1/agent/runs"): ANY_AGENT,
     ("GET", _OWN): AGENTS,
-    **{("POST", f"{_OWN}/{word}"): AGENTS for word in ("begin", "renew", "finish", "fail", "cancel")},
+    **{("POST", f"{_OWN}/{word}"): AGENTS for word in ("begin", "renew", "finish", "fail", "cancel", "callers")},
+    ("POST", "/api/v1/agent/callers/{name}"): ANY_AGENT,
     ("GET", _RUN): AGENTS,
     ("GET", f"{_RUN}/resumption"): AGENTS,
     **{
@@ -304,7 +305,7 @@ async def test_of_many_only_those_are_decided_that_the_person_may_decide(desk: R
 async def test_a_cookie_changes_something_only_from_a_page_of_ours(desk: Reception) -> None:
     secret, scene = desk.secrets["reviewer"], Scene(desk)
     cookie = {"cookie": f"assentry-session={secret}"}
-    policy = (await desk.premises.room("default")).desk.judgement.policy
+    policy = desk.desk.judgement.policy
     session = await desk.identities.session(secret, policy)
     assert session is not None
     proof = {**cookie, "x-assentry-csrf": csrf_for(session)}

@@ -45,13 +45,13 @@ async def test_a_passkey_is_added_used_to_prove_and_removed(house: Building) -> 
     answer = await proved(browser, device)
     assert (answer.status_code, answer.json()) == (200, {"next": "/r/abc"})
     assert browser.cookie != before
-    session = await house.identities.session(browser.cookie, house.room.desk.judgement.policy)
+    session = await house.identities.session(browser.cookie, house.desk.judgement.policy)
     assert session is not None
     assert session.how == "passkey"
     assert (await house.credentials(CredentialKind.PASSKEY, "ada"))[0].about["sign_count"] == 1
     assert (await sent(browser, f"/you/passkeys/{key.id}/remove")).status_code == 303
     assert (await proved(browser, device)).status_code == 403
-    assert not await house.room.passkeys.of("ada")
+    assert not await (await house.premises.room("default")).passkeys.of("ada")
 
 
 async def test_a_passkey_lets_in(house: Building) -> None:

@@ -80,7 +80,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.timeout(600 + EXAMPLES * 60)
 def test_no_call_is_answered_with_an_error_of_ours_or_in_a_shape_that_is_not_told(house: House) -> None:
     schema = schemathesis.openapi.from_dict(house.desk.app.openapi())

@@ -114,8 +114,8 @@ async def entered(here: Building, name: str) -> Browser:
 
 
 async def proposes(here: Building, by: str = "ada", text: str = f"{PEOPLE}rules:\n{RULE}") -> str:
-    made = await apply_policy(here.premises.store, here.room.name, text, Principal(by), "new <file>.yaml")
-    await here.room.desk.judgement.refresh()
+    made = await apply_policy(here.premises.store, here.workspace, text, Principal(by), "new <file>.yaml")
+    await here.desk.judgement.refresh()
     return str(getattr(made, "code", ""))
 
 
@@ -161,9 +161,9 @@ async def test_what_a_very_long_policy_changes_is_before_whoever_confirms_it(her
     roles = ", ".join(f"reader-of-department-{number:02}" for number in range(6))
     when = 'args.amount > 0 && args.currency == "EUR" && args.country in ["DE", "FR", "IT"]'
     await propose_policy(here.premises.store, "default", long_policy(roles, f"{when} || true"), Principal("ada"))
-    (first,) = await here.room.desk.rules.proposals()
-    await here.room.desk.rules.confirm(Principal("bob"), first, first.digest)
-    await here.room.desk.judgement.refresh()
+    (first,) = await here.desk.rules.proposals()
+    await here.desk.rules.confirm(Principal("bob"), first, first.digest)
+    await here.desk.judgement.refresh()
     text = long_policy(f"{roles}, operator", f"{when} && false")
     await propose_policy(here.premises.store, "default", text, Principal("ada"))
     bob = here.browser()
@@ -180,7 +180,7 @@ async def test_what_a_very_long_policy_changes_is_before_whoever_confirms_it(her
 async def test_the_page_rejects_it_too_and_says_when_it_is_too_old(here: Building) -> None:
     first, second = await proposes(here), await proposes(here, text=f"{PEOPLE}# another\n")
     bob = await entered(here, "bob")
-    digest = (await here.room.desk.rules.proposal(first)).digest
+    digest = (await here.desk.rules.proposal(first)).digest
     await bob.fill(f"/policy/proposals/{first}/confirm", "/policy", digest=digest)
     page = (await bob.get("/policy")).text
     assert "it was made from version 1, and version 2 is active by now" in page
@@ -188,17 +188,17 @@ async def test_the_page_rejects_it_too_and_says_when_it_is_too_old(here: Buildin
     done = await bob.fill(f"/policy/proposals/{second}/reject", "/policy", reason="too old")
     assert done.status_code == 303
     assert "A change waits" not in (await bob.get("/policy")).text
-    ended = await here.room.desk.rules.proposal(second)
+    ended = await here.desk.rules.proposal(second)
     assert (ended.ended_by, ended.reason) == ("bob", "too old")
 
 
 async def test_those_who_may_not_change_the_policy_get_nowhere_from_a_page(here: Building) -> None:
-    proposal = await propose_policy(here.premises.store, here.room.name, f"{PEOPLE}# new\n", Principal("ada"))
+    proposal = await propose_policy(here.premises.store, here.workspace, f"{PEOPLE}# new\n", Principal("ada"))
     cem = await entered(here, "cem")
     for what in ("confirm", "reject"):
         done = await cem.fill(f"/policy/proposals/{proposal.code}/{what}", "/policy", digest=proposal.digest)
         assert done.status_code == 403
-    assert await here.premises.store.proposals(here.room.name) == (proposal,)
+    assert await here.premises.store.proposals(here.workspace) == (proposal,)
 
 
 async def test_nobody_alone_allows_in_advance_what_is_critical_and_a_typed_gate_holds_the_rest(desk: Reception) -> None:

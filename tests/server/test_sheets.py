@@ -39,7 +39,7 @@ async def a_run_that_is_looked_at(house: Building, ada: Browser) -> None:
         for setting, state in (("pause", RunState.PAUSED), ("go", RunState.RUNNING), ("stop", RunState.STOPPING)):
             answer = await ada.fill(f"/runs/{run.code}/turn", page="/runs", setting=setting, reason="a look")
             assert answer.status_code == 200
-            found = await house.gate.store.run("default", run.id)
+            found = await house.gate._store.run("default", run.id)
             assert found is not None
             assert found.state is state
             card = (await ada.get(f"/r/{proposal.request.code}")).text
@@ -51,7 +51,7 @@ async def a_run_that_is_looked_at(house: Building, ada: Browser) -> None:
 
 async def test_a_switch_asks_once_about_a_name_that_nobody_knows(house: Building, ada: Browser) -> None:
     async def held() -> dict[str, str]:
-        return {each.agent: str(each.setting) for each in await house.room.oversight.switches()}
+        return {each.agent: str(each.setting) for each in await house.desk.oversight.switches()}
 
     await house.gate.propose("delete_files", {"files": ["a"]}, declared=GONE)
     assert 'aria-label="Stop cleanup"' in (await ada.get("/stop")).text
@@ -94,6 +94,7 @@ async def test_the_log_is_searched_verified_and_exported(house: Building, ada: B
 async def test_the_policy_explains_a_call_and_says_what_is_wrong_with_one(ada: Browser) -> None:
     told = await ada.get("/policy", params={"action": "delete_files", "args": '{"files": ["a"]}'})
     assert "gate: hard" in told.text
+    assert "approvals: needs 1 of everyone listed under people: ada, ben" in told.text
     for words in ("what is safe runs at once", "what is critical waits for a person who types what they confirm"):
         assert words in " ".join(told.text.split())
     wrong = await ada.get("/policy", params={"action": "delete_files", "args": "[1"})

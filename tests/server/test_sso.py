@@ -199,7 +199,7 @@ async def test_a_fresh_log_in_there_proves_once_more(house: Building, there: Pro
     assert (answer.status_code, answer.headers["location"]) == (303, "/r/abc")
     assert (there.asked[-1]["prompt"], there.asked[-1]["max_age"]) == ("login", "0")
     assert browser.cookie != before
-    session = await house.identities.session(browser.cookie, house.room.desk.judgement.policy)
+    session = await house.identities.session(browser.cookie, house.desk.judgement.policy)
     assert session is not None
     assert await house.premises.store.now() - session.proved_at < timedelta(minutes=1)
 

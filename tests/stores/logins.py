@@ -1,5 +1,6 @@
 """Real logins of a PostgreSQL, and what happens to a request seen from one of them."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -24,8 +25,7 @@ def login(url: str, name: str, role: str) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {name} LOGIN IN ROLE {role}")
         connection.execute(f"GRANT CONNECT ON DATABASE {urlsplit(url).path[1:]} TO {name}")
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
+    return as_login(url, name)
 
 
 def ask_for(number: int, gate: GateKind = GateKind.HARD, *, ladder: Ladder | None = None, **more: Any) -> Ask:
@@ -57,3 +57,18 @@ async def happen(store: PostgresStore, request: Request, event: Any, *, later: t
     assert change is not None
     assert change.request is not None
     return change.request
+
+
+def owner_login(url: str, name: str) -> str:
+    """The address of the same database for a login that owns it and may do nothing elsewhere."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        with suppress(psycopg.errors.DuplicateObject):
+            connection.execute(f"CREATE ROLE {name} LOGIN")
+        connection.execute(f"ALTER DATABASE {urlsplit(url).path[1:]} OWNER TO {name}")
+    return as_login(url, name)
+
+
+def as_login(url: str, name: str) -> str:
+    """The address of the same database for another login."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))

@@ -3,13 +3,13 @@
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
-import psycopg
 import pytest
 
-from assentry.core.request import State
 from assentry.errors import NewerDatabase, StoreError
 from assentry.ports import Store
 from assentry.stores import statements
@@ -19,8 +19,8 @@ from assentry.stores.postgres import connect as postgres_connect
 from assentry.stores.sqlite import SqliteStore
 from assentry.stores.sqlite import connect as sqlite_connect
 from assentry.stores.statements import Migration, migrations
-from assentry.testing.store_contract_runs import parked
-from assentry.testing.store_values import WORKSPACE, asked, inserted, moved, pending
+from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
+from tests.postgres import beside
 
 KNOWN = (Migration(1, "begin", ""), Migration(2, "more", ""), Migration(3, "last", ""))
 
@@ -66,7 +66,7 @@ async def test_a_newer_postgres_database_is_left_alone(postgres_database: str) -
     store = PostgresStore(postgres_database)
     await store.open()
     await store.close()
-    with psycopg.connect(postgres_database) as connection:
+    with beside(postgres_database) as connection:
         connection.execute("INSERT INTO migrations VALUES (999, 'future', now())")
     store = PostgresStore(postgres_database)
     with pytest.raises(NewerDatabase):
@@ -110,7 +110,7 @@ async def test_a_migration_that_fails_on_postgres_leaves_the_old_schema(
         with pytest.raises(StoreError):
             await failing.open()
         await failing.close()
-    with psycopg.connect(postgres_database) as connection:
+    with beside(postgres_database) as connection:
         assert connection.execute("SELECT to_regclass('half_done')").fetchone() == (None,)
     again = PostgresStore(postgres_database)
     assert await again.identity() == identity
@@ -139,13 +139,16 @@ def test_statements_are_found_by_name_on_one_line() -> None:
         assert all("\n" not in sql and "--" not in sql and sql for sql in found.values())
 
 
-def first_only(backend: str) -> tuple[Migration, ...]:
-    """What the version before runs knew."""
-    return migrations(backend)[:1]
+NEXT = Migration(2, "next", "CREATE TABLE notes (request text NOT NULL); INSERT INTO notes SELECT id FROM requests;")
+
+
+def and_next(backend: str) -> tuple[Migration, ...]:
+    """What a later version will know."""
+    return (*migrations(backend), replace(NEXT, number=len(migrations(backend)) + 1))
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
-async def test_an_old_database_is_brought_up_to_date_with_everything_in_it(
+async def test_a_later_version_brings_a_database_up_to_date_once_with_everything_in_it(
     backend: str, tmp_path: Path, postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = sqlite_connect if backend == "sqlite" else postgres_connect
@@ -153,17 +156,24 @@ async def test_an_old_database_is_brought_up_to_date_with_everything_in_it(
     def made() -> Store:
         return SqliteStore(tmp_path / "a.db") if backend == "sqlite" else PostgresStore(postgres_database)
 
+    def notes() -> list[Any]:
+        if backend == "sqlite":
+            return list(apsw.Connection(str(tmp_path / "a.db")).execute("SELECT request FROM notes"))
+        with beside(postgres_database) as connection:
+            return connection.execute("SELECT request FROM notes").fetchall()
+
     request = pending(asked(1))
+    old = made()
+    await old.transact(WORKSPACE, None, inserted(request))
+    await old.close()
     with monkeypatch.context() as patch:
-        patch.setattr(module, "migrations", first_only)
-        old = made()
-        await old.open()
-        await old.transact(WORKSPACE, None, inserted(request))
-        await old.close()
-    new = made()
-    await new.open()
-    assert await new.request(WORKSPACE, request.id) == request
-    run = await parked(new, 7, request.id)
-    await new.transact(WORKSPACE, request.id, moved(state=State.APPROVED))
-    assert await new.resumable(WORKSPACE, ["loop"]) == (run,)
-    await new.close()
+        patch.setattr(module, "migrations", and_next)
+        for _ in range(2):
+            new = made()
+            assert await new.request(WORKSPACE, request.id) == request
+            await new.close()
+            assert notes() == [(request.id,)]
+    again = made()
+    with pytest.raises(NewerDatabase):
+        await again.request(WORKSPACE, request.id)
+    await again.close()

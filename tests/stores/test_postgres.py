@@ -25,8 +25,10 @@ from assentry.stores.postgres.store import DIALECT
 from assentry.stores.postgres.writes import SQL
 from assentry.testing.store_contract import StoreContract
 from assentry.testing.store_contract_log import noted
+from assentry.testing.store_contract_runs import parked
 from assentry.testing.store_contract_use import Heard
 from assentry.testing.store_values import WORKSPACE, asked, grant, grants_step, identifier, inserted, moved, pending
+from tests.postgres import beside
 
 
 class TestPostgresStore(StoreContract):
@@ -47,7 +49,7 @@ class TestPostgresStore(StoreContract):
         return f"from assentry.stores.postgres import PostgresStore\nstore = PostgresStore({place!r})"
 
     async def damage(self, place: Any, table: str, column: str, value: str) -> None:
-        with psycopg.connect(place) as connection:
+        with beside(place) as connection:
             connection.execute(f"UPDATE {table} SET {column} = %s", (value,))
 
 
@@ -307,8 +309,8 @@ async def test_a_row_held_for_too_long_means_busy(store: PostgresStore, postgres
     impatient = PostgresStore(postgres_emptied, busy_seconds=0.2)
     request = pending(asked(1))
     await impatient.transact(WORKSPACE, None, inserted(request))
-    async with await psycopg.AsyncConnection.connect(postgres_emptied) as holder:
-        await holder.execute("SELECT 1 FROM requests FOR UPDATE")
+    with psycopg.connect(postgres_emptied) as holder:
+        holder.execute("SELECT 1 FROM assentry_data.requests FOR UPDATE")
         for hint in (None, request):
             with pytest.raises(StoreBusy) as caught:
                 await impatient.transact(WORKSPACE, request.id, moved(state=State.DENIED), hint=hint)
@@ -377,7 +379,7 @@ async def test_one_refused_write_in_a_group_does_not_take_the_others_with_it(sto
 
 
 async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_emptied: str) -> None:
-    with psycopg.connect(postgres_emptied, autocommit=True) as connection:
+    with beside(postgres_emptied) as connection:
         # Enough rows that a scan would be chosen if no index fitted; made directly, for speed.
         await store.transact(WORKSPACE, None, inserted(pending(asked(0))))
         connection.execute(
@@ -424,3 +426,24 @@ async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, po
     await heard.until(lambda h: identifier(1) in h.versions)
     assert time.perf_counter() - started < 5
     await other.close()
+
+
+async def test_what_ends_a_deadlock_is_made_again(store: PostgresStore, postgres_emptied: str) -> None:
+    """A decision holds its request and wants the run that it wakes; somebody else holds the run and wants the request."""
+    await store.transact(WORKSPACE, None, inserted(pending(asked(1))))
+    await parked(store, 11, identifier(1))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with beside(postgres_emptied) as other, beside(postgres_emptied) as watch:
+        other.autocommit = False
+        other.execute("SET deadlock_timeout = '60s'")  # the store is the one that is ended
+        other.execute("SELECT 1 FROM runs WHERE id = %s FOR UPDATE", (identifier(11),))
+        deciding = asyncio.create_task(store.transact(WORKSPACE, identifier(1), moved(state=State.DENIED)))
+        while watch.execute(waits).fetchone() == (0,):
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(other.execute, "SELECT 1 FROM requests WHERE id = %s FOR UPDATE", (identifier(1),))
+        other.rollback()
+        change = await deciding
+    assert change is not None
+    found = await store.request(WORKSPACE, identifier(1))
+    assert found is not None
+    assert found.state is State.DENIED

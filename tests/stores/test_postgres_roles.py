@@ -42,6 +42,7 @@ from assentry.stores.postgres import PostgresStore
 from assentry.testing.store_contract_log import policy_entry
 from assentry.testing.store_contract_proposals import WANTED, turn_down, wait
 from assentry.testing.store_values import WORKSPACE, asked, candidate, grant, grants_step, inserted, pending
+from tests.postgres import beside
 from tests.stores.logins import LEASE, ask_for, happen, login, propose
 
 
@@ -254,7 +255,7 @@ async def test_an_agent_proposes_no_policy_and_ends_none(agent: PostgresStore, r
 async def test_nobody_makes_a_proposed_policy_wait_again(reviewer: PostgresStore, postgres_database: str) -> None:
     await wait(reviewer)
     await turn_down(reviewer)
-    with psycopg.connect(postgres_database, autocommit=True) as owner, pytest.raises(psycopg.Error, match="only ends"):
+    with beside(postgres_database) as owner, pytest.raises(psycopg.Error, match="only ends"):
         owner.execute("UPDATE proposals SET state = 'waiting'")
 
 
@@ -295,7 +296,7 @@ async def test_an_agent_with_its_own_sql_cannot_either(
     await reviewer.sequence(WORKSPACE)
     await propose(agent, ask_for(2))
     url = login(postgres_database, f"x_{secrets.token_hex(4)}", "assentry_agent")
-    with psycopg.connect(url, autocommit=True) as connection:
+    with beside(url) as connection:
         for statement in STATEMENTS:
             with pytest.raises(psycopg.Error) as caught:
                 connection.execute(statement)
@@ -305,7 +306,7 @@ async def test_an_agent_with_its_own_sql_cannot_either(
 async def test_nobody_rewrites_the_log(owner: PostgresStore, postgres_database: str) -> None:
     await owner.transact(WORKSPACE, None, inserted(pending(asked(1))))
     await owner.sequence(WORKSPACE)
-    with psycopg.connect(postgres_database, autocommit=True) as connection:
+    with beside(postgres_database) as connection:
         for statement in STATEMENTS[:4]:
             with pytest.raises(psycopg.Error):
                 connection.execute(statement)
@@ -319,7 +320,7 @@ async def test_a_member_of_both_roles_may_decide(agent: PostgresStore, postgres_
 
 
 async def test_a_login_without_rights_is_told_so(owner: PostgresStore, postgres_database: str) -> None:
-    with psycopg.connect(postgres_database, autocommit=True) as connection:
+    with beside(postgres_database) as connection:
         name = f"n_{secrets.token_hex(4)}"
         connection.execute(f"CREATE ROLE {name} LOGIN")
     parts = urlsplit(postgres_database)
@@ -366,7 +367,7 @@ async def test_a_request_is_what_its_row_says(
         """body = (body::jsonb - 'state')::text""",
         """body = jsonb_set(body::jsonb, '{told}', '["mallory"]')::text""",
     )
-    with psycopg.connect(url, autocommit=True) as connection:
+    with beside(url) as connection:
         for change in forged:
             with pytest.raises(psycopg.Error) as caught:
                 connection.execute(f"UPDATE requests SET version = version + 1, {change}")

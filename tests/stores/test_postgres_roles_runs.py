@@ -19,6 +19,7 @@ from assentry.ports import View
 from assentry.stores.postgres import PostgresStore
 from assentry.testing.store_contract_runs import a_run, begins, enters, moves
 from assentry.testing.store_values import WORKSPACE, asked, inserted, moved, pending
+from tests.postgres import beside
 from tests.stores.logins import login
 
 
@@ -70,7 +71,7 @@ async def test_an_agent_does_not_say_what_a_run_is_or_may_do(
         """body = (body::jsonb - 'scope')::text""",
         """state = 'parked'""",
     )
-    with psycopg.connect(url, autocommit=True) as connection:
+    with beside(url) as connection:
         for change in forged:
             with pytest.raises(psycopg.Error) as caught:
                 connection.execute(f"UPDATE runs SET version = version + 1, {change}")

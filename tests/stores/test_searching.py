@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import psycopg
 import pytest
 
 from assentry.core.action import Risk
@@ -21,6 +20,7 @@ from assentry.stores.sqlite import SqliteStore
 from assentry.stores.words import SAMPLED, is_sampled, searchable, typed, words
 from assentry.testing.store_contract_lists import STATES, fill, fits, urgency, whole
 from assentry.testing.store_values import WORKSPACE, asked, candidate, identifier, inserted, pending
+from tests.postgres import beside
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -123,7 +123,7 @@ async def test_postgres_looks_words_up_in_their_index(postgres_database: str) ->
     store = PostgresStore(postgres_database)
     for n in range(3):
         await store.transact(WORKSPACE, None, inserted(pending(asked(n, shown=candidate(says=f"Moves {n}")))))
-    with psycopg.connect(postgres_database, autocommit=True) as connection:
+    with beside(postgres_database) as connection:
         connection.execute(
             "INSERT INTO requests (workspace, id, version, token, state, urgency, gate, kind, agent, action, run, step, "
             "code, executor, review, word, runnable, ended, purged, due_at, changed_at, body) "

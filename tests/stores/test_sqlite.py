@@ -401,3 +401,14 @@ async def test_a_store_that_is_closed_before_its_watcher_looks_ends_in_silence(
     await asyncio.to_thread(watcher.thread.join)
     watcher.stop()
     assert not caplog.records
+
+
+@pytest.mark.parametrize("table", ["checkpoints (thread_id TEXT)", "migrations (id INTEGER)"])
+async def test_a_file_with_another_programs_tables_is_refused_and_left_as_it_is(path: Path, table: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(f"CREATE TABLE {table}")
+    with pytest.raises(StoreError, match="another program") as caught:
+        await SqliteStore(path).open()
+    assert "name another file" in str(caught.value)
+    assert [name for (name,) in connection.execute("SELECT name FROM sqlite_schema")] == [table.split()[0]]
+    connection.close()

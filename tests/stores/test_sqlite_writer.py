@@ -11,11 +11,12 @@ from typing import Any
 
 import apsw
 import pytest
+import uvloop
 
 from assentry.core.change import Change
 from assentry.core.request import State
 from assentry.ports import View
-from assentry.stores.sqlite import SqliteStore, writer
+from assentry.stores.sqlite import SqliteStore, turns, writer
 from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 
 
@@ -30,7 +31,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 @pytest.fixture(autouse=True)
 def not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """As under `asyncio.run`, whatever the runner of these tests does about Ctrl-C."""
-    monkeypatch.setattr(writer, "_may_be_interrupted", lambda: False)
+    monkeypatch.setattr(turns, "may_be_interrupted", lambda: False)
 
 
 class Where:
@@ -79,7 +80,7 @@ async def test_where_ctrl_c_could_strike_in_the_middle_the_thread_commits(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "QUICK", 60.0)
-    monkeypatch.setattr(writer, "_may_be_interrupted", lambda: True)
+    monkeypatch.setattr(turns, "may_be_interrupted", lambda: True)
     where = Where()
     await store.transact(WORKSPACE, None, where.step(0))
     assert where.here == [False]
@@ -88,10 +89,10 @@ async def test_where_ctrl_c_could_strike_in_the_middle_the_thread_commits(
 def test_a_bare_loop_can_be_interrupted_and_one_of_asyncio_run_cannot() -> None:
     script = """
 import asyncio
-from assentry.stores.sqlite import writer
+from assentry.stores.sqlite import turns
 
 async def main():
-    return writer._may_be_interrupted()
+    return turns.may_be_interrupted()
 
 loop = asyncio.new_event_loop()
 print(loop.run_until_complete(main()), asyncio.run(main()))
@@ -104,7 +105,51 @@ async def test_changes_that_come_together_share_a_commit(store: SqliteStore, mon
     monkeypatch.setattr(writer, "QUICK", 60.0)
     where = Where()
     await asyncio.gather(*(store.transact(WORKSPACE, None, where.step(number)) for number in range(20)))
-    assert where.here.count(True) <= len(writer._CROWD)
+    assert where.here.count(True) <= turns.CROWD
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_on_every_event_loop_what_comes_alone_is_committed_on_the_spot_and_a_crowd_shares(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    alone, crowd = Where(), Where()
+
+    async def main() -> None:
+        store = SqliteStore(tmp_path / "a.db")
+        await store.open()
+        for number in range(3):
+            await idle(store)
+            await store.transact(WORKSPACE, None, alone.step(number))
+        await asyncio.gather(*(store.transact(WORKSPACE, None, crowd.step(number)) for number in range(10, 60)))
+        await store.close()
+
+    factory = uvloop.new_event_loop if kind == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+    assert alone.here == [True] * 3
+    assert len(crowd.threads) >= 50
+    assert crowd.here.count(True) < turns.CROWD
+
+
+async def test_whether_ctrl_c_could_strike_is_asked_once_a_second_at_most(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "QUICK", 60.0)
+    monkeypatch.setattr(turns, "LOOK_SECONDS", 1e6)
+    asked_for: list[bool] = []
+
+    def may_be_interrupted() -> bool:
+        asked_for.append(True)
+        return False
+
+    monkeypatch.setattr(turns, "may_be_interrupted", may_be_interrupted)
+    where = Where()
+    for number in range(20):
+        await idle(store)
+        await store.transact(WORKSPACE, None, where.step(number))
+    assert any(where.here)
+    assert asked_for == [True]
 
 
 async def test_after_a_slow_commit_the_loop_is_spared(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:

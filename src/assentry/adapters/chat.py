@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
 
-from assentry.errors import GuardError
+from assentry.extras import needs
 
 
 def chat_model(model: str, **settings: Any) -> Callable[[list[dict[str, str]]], Awaitable[str]]:
@@ -13,12 +13,8 @@ def chat_model(model: str, **settings: Any) -> Callable[[list[dict[str, str]]], 
     `model` is a name as LiteLLM writes it (`openai/gpt-5-mini`, `ollama/llama3.2`); `settings` go to every call
     (`api_base`, `api_key`, `temperature`, `max_tokens`).
     """
-    try:
+    with needs("models", "assentry.adapters.chat"):
         litellm: Any = import_module("litellm")
-    except ModuleNotFoundError as problem:
-        if problem.name != "litellm":
-            raise
-        raise GuardError("chat models need LiteLLM: `pip install assentry[models]`") from None
 
     async def complete(messages: list[dict[str, str]]) -> str:
         answer = await litellm.acompletion(model=model, messages=messages, **settings)

@@ -1,4 +1,4 @@
-"""DBOS workflows as durable code under Assentry: steps are DBOS's record, decisions are ours, and nobody waits in `recv`.
+"""DBOS workflows as durable code: DBOS records the steps, Assentry the decisions, and nobody waits in `recv`.
 
 The run and the workflow share one id. Where a guarded call must wait, the attempt ends without an outcome and the
 workflow lies on a shelf: a queue that nobody serves. Whoever takes the run up moves it to a queue of this one attempt,
@@ -21,23 +21,22 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from assentry.core.action import Json
 from assentry.core.canonical import canonical
 from assentry.core.run import RunState
-from assentry.engine.gate import Gate
+from assentry.engine.gate import Gate, store_of
 from assentry.engine.holding import CURRENT
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import ActiveRun
 from assentry.errors import GuardError, Interrupt, InvalidArguments, RunStopped
+from assentry.extras import needs
 
-KNOWN = "a version that Assentry knows comes with `pip install assentry[dbos]`"
+KNOWN = "a version that Assentry knows comes with `pip install 'assentry[dbos]'`"
 
-try:
+with needs("dbos", __name__):
     from dbos import DBOS, DBOSPortableJSONSerializer, SetWorkflowID, WorkflowSerializationFormat, WorkflowStatus
     from dbos import error as dbos_error
 
     # DBOS's own names: a queue in memory, which other processes do not know, and the loop that serves one.
     from dbos._queue import _INTERNAL_QUEUE_CONSTRUCTION, Queue, queue_worker_thread
     from sqlalchemy import make_url
-except ImportError:
-    raise GuardError(f"DBOS workflows need DBOS: {KNOWN}") from None
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -202,7 +201,7 @@ class DbosHost:
 
     async def _turn_away(self, name: str, workflow_id: str) -> NoReturn:
         """DBOS began it and no run here asked for that: its run does, elsewhere or later; or it has none."""
-        record = await self._gate.store.run(self._gate.workspace, workflow_id)
+        record = await store_of(self._gate).run(self._gate.workspace, workflow_id)
         if record is None or not record.state.is_open:
             raise GuardError(f"{name} was not begun as a run; begin it with `host.start({name}, ...)`")
         log.info("run %s is not held here; DBOS's attempt at its workflow ends", record.code)
@@ -278,7 +277,7 @@ class _Seat:
 
     async def _is_lost(self) -> bool:
         """Another process holds the run; what failed here for that reason is no outcome."""
-        record = await self._gate.store.run(self._gate.workspace, self.run.id)
+        record = await store_of(self._gate).run(self._gate.workspace, self.run.id)
         return record is None or record.fence != self._fence
 
     async def leave(self) -> None:
@@ -341,7 +340,7 @@ def _keeps_to_itself(dbos: DBOS, gate: Gate) -> None:
     url = engine.url if engine is not None else make_url(dbos._config["system_database_url"] or "sqlite://")
     if url.get_backend_name() != "sqlite" or not url.database:
         return
-    theirs, ours = Path(url.database.removeprefix("file:")).resolve(), Path(gate.store.address)
+    theirs, ours = Path(url.database.removeprefix("file:")).resolve(), Path(store_of(gate).address)
     same = theirs == ours.resolve()
     with suppress(OSError):
         same = same or theirs.samefile(ours)

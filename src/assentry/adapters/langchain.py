@@ -7,16 +7,16 @@ calls are judged by the policy.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from assentry.adapters.langgraph import GatedTools, attach
 from assentry.core.action import Declaration
 from assentry.engine.gate import Gate
 from assentry.errors import GuardError
+from assentry.extras import needs
 
-try:
+with needs("langchain", __name__):
     from langchain.agents.middleware import AgentMiddleware
     from langchain.agents.middleware.types import ToolCallRequest
-except ModuleNotFoundError as problem:
-    raise GuardError(f"agents need LangChain: `pip install assentry[langchain]` ({problem.name} is missing)") from None
+
+    from assentry.adapters.langgraph import GatedTools, attach
 
 __all__ = ["AssentryMiddleware", "attach"]
 

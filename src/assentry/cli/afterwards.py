@@ -10,7 +10,7 @@ from assentry.cli.requests import at_hand, told
 from assentry.cli.session import AsJson, at_desk
 from assentry.core.decision import Finding, Opinion
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer()
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The code on the card, or the start of it.", show_default=False)]
 

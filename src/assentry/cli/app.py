@@ -4,6 +4,7 @@ Each command lives in the module named beside it, which is imported when the com
 needs none of them.
 """
 
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -91,19 +92,33 @@ class Commands(TyperGroup):
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
         for name, place in COMMANDS.items():
-            self.commands[name] = TyperCommand(name, help=place.says, rich_help_panel=place.panel)
+            self.commands[name] = TyperCommand(name, help=place.says)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """The commands under their headings."""
+        widest = max(map(len, COMMANDS))
+        for panel in dict.fromkeys(place.panel for place in COMMANDS.values()):
+            with formatter.section(panel):
+                formatter.write_dl(
+                    [(name.ljust(widest), place.says) for name, place in COMMANDS.items() if place.panel == panel]
+                )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that `args` begins with, loaded."""
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = loaded(args[0])
+        gc.enable()  # which `main` had stopped
         return super().resolve_command(ctx, args)
 
 
 def loaded(name: str) -> Any:
     """The command called `name`, from its module."""
     command = get_command(import_module(COMMANDS[name].module).app)
-    return command.commands[name] if isinstance(command, TyperGroup) else command
+    if isinstance(command, TyperGroup):
+        command = command.commands[name]
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.rich_markup_mode = None  # Rich would take half of the time of --help
+    return command
 
 
 app = typer.Typer(
@@ -111,7 +126,7 @@ app = typer.Typer(
     name="assentry",
     add_completion=False,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Ids may be abbreviated, like git's. Every command has --help with an example, and most have --json.",
 )
@@ -140,7 +155,7 @@ def top(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Agents act. Humans assent: decide what agents may do, and prove who allowed what."""
+    """Agents act. Humans assent. Decide what agents may do, and prove who allowed what."""
     ctx.obj = Given(database, workspace, home, server)
 
 

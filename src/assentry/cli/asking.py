@@ -17,6 +17,7 @@ from assentry.cli.print import inert, say
 from assentry.cli.session import can_ask
 from assentry.core.action import Json, Risk
 from assentry.core.briefing import Briefing
+from assentry.core.text import sentence
 from assentry.errors import ConfirmationNeeded, InvalidDecision
 from assentry.telling.background import Background
 
@@ -101,7 +102,7 @@ def look(
             phrase="",
         )
     print_card(card, now, whole=True, about=about)
-    agreed(verb, f"{reason[:1].upper()}{reason[1:]}.")
+    agreed(verb, f"{sentence(reason)}.")
 
 
 def agreed(verb: str, about: str = "") -> None:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from assentry.core.action import Json
 from assentry.core.audit import Checkpoint, Report
 from assentry.core.receipt import check_receipt
 from assentry.core.signing import PublicKeys, public_key
-from assentry.core.text import visible
+from assentry.core.text import counted, visible
 from assentry.engine.notary import Notary, verify_export
 from assentry.errors import StoreError
 from assentry.keys import KeyRing
@@ -37,15 +38,15 @@ class ReceiptGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(rich_markup_mode="rich")
-audit = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Verify, export and seal the audit log.")
+app = typer.Typer()
+audit = typer.Typer(no_args_is_help=True, help="Verify, export and seal the audit log.")
 receipts = typer.Typer(
     cls=ReceiptGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="A signed receipt for a decision; or verify one.\n\nExample: assentry receipt 7k -o 7k.receipt",
 )
-keys = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Show and rotate the keys that sign.")
+keys = typer.Typer(no_args_is_help=True, help="Show and rotate the keys that sign.")
 app.add_typer(audit, name="audit")
 app.add_typer(receipts, name="receipt")
 app.add_typer(keys, name="keys")
@@ -125,6 +126,9 @@ def export(ctx: typer.Context, output: Output = "", force: Force = False, as_jso
 
     async def work(desk: Desk) -> int:
         if not output:
+            if isinstance(sys.stdout, TextIOWrapper):
+                # Digests are over these bytes, whatever the system's code page and ends of lines are.
+                sys.stdout.reconfigure(encoding="utf-8", newline="\n")
             return await desk.notary.export(sys.stdout.write)
         with new_file(output, force=force) as (part, goal):
             with part.open("w", encoding="utf-8", newline="") as lines:
@@ -138,7 +142,7 @@ def export(ctx: typer.Context, output: Output = "", force: Force = False, as_jso
     if as_json:
         print_json({"file": output, "entries": count})
     elif output:
-        say(f"{count} entries in {output}; verify them anywhere: assentry audit verify {output} --key PUB")
+        say(f"{counted(count, 'entry')} in {output}; verify them anywhere: assentry audit verify {output} --key PUB")
 
 
 @audit.command()
@@ -154,7 +158,7 @@ def seal(ctx: typer.Context, as_json: AsJson = False) -> None:
         return print_json({"entries": size, "root": root, "key": name})
     if signed is None:
         return say("there are no entries yet, so there is nothing to seal")
-    return say(f"{signed.size} entries are sealed with key {signed.key_id}; root {root}")
+    return say(f"{counted(signed.size, 'entry')} sealed with key {signed.key_id}; root {root}")
 
 
 @receipts.command("for")
@@ -290,8 +294,9 @@ def _tell_report(report: Report, about: dict[str, Json], *, as_json: bool) -> No
             "checkpoints": report.checkpoints, "root": report.root, "faults": report.faults, "notes": report.notes,
         })  # fmt: skip
     if report.ok:
-        covered = f"{report.sealed} of them below {report.checkpoints} signed checkpoints"
-        say(f"whole: {report.size} entries, {covered}; nothing below a checkpoint was changed, removed, added or moved")
+        covered = f"{report.sealed} of them below {counted(report.checkpoints, 'signed checkpoint')}"
+        entries = counted(report.size, "entry")
+        say(f"whole: {entries}, {covered}; nothing below a checkpoint was changed, removed, added or moved")
     else:
         errors = console(errors=True)
         for fault in report.faults:

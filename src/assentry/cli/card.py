@@ -16,9 +16,8 @@ from assentry.core.action import Json
 from assentry.core.briefing import Briefing, OptionLine
 from assentry.core.decision import Vote
 from assentry.core.request import Review, State
-from assentry.core.text import span
+from assentry.core.text import ago, span
 from assentry.telling.background import Background, Ways, first_parts, last_parts
-from assentry.telling.run_words import outcome_words, went_on_silence
 
 _DASHED = Box("╭╌┬╮\n╎ ╎╎\n├╌┼┤\n╎ ╎╎\n├╌┼┤\n├╌┼┤\n╎ ╎╎\n╰╌┴╯\n")
 
@@ -45,8 +44,8 @@ def draw(
     folding = Folding(whole, f"assentry show {card.code} --full")
     parts: list[RenderableType] = [*_head(card, now, about)]
     if card.why:
-        sentences = (sentence[:1].upper() + sentence[1:] for sentence in card.why)
-        parts.append(section("Why you are asked", grid((Text("-"), inert(sentence)) for sentence in sentences)))
+        sentences = ((Text("-"), inert(sentence)) for sentence in card.why)
+        parts.append(section("Why you are asked", grid(sentences)))
     if about is not None:
         parts.append(Sections(first_parts(about, now, _ways(card, about), whole=whole, history=history)))
     if card.question is not None:
@@ -60,6 +59,8 @@ def draw(
         parts.append(section(card.heading, *what, _digest(card, folding)))
     if card.differences:
         parts.append(section("Changed since it was asked", differences(card.differences, folding)))
+    if card.declared:
+        parts.append(section("Declared for this action", grid((Text("-"), inert(each)) for each in card.declared)))
     if about is not None:
         parts.append(Sections(last_parts(about, now, whole=whole)))
     if card.claims:
@@ -77,14 +78,18 @@ def is_folded(args: Mapping[str, Json]) -> bool:
 
 
 def time_words(card: Briefing) -> str:
-    """The time left and what happens then, in a few words."""
+    """The time left and what happens then, in a few words that fit into a table."""
     if card.state is not State.PENDING:
-        return f"{card.state}, on silence" if went_on_silence(card) else str(card.state)
+        return f"{card.state}, on silence" if card.on_silence else str(card.state)
+    if card.paused:
+        return "paused"
+    if card.starts_when_seen:
+        return "when seen"
     return f"{card.time_left}, then {card.then}" if card.ends_at is not None else _open_end(card)
 
 
 def _head(card: Briefing, now: datetime, known: Background | None) -> list[RenderableType]:
-    about = [f"request {card.code}", card.agent, f"asked {span(now - card.asked_at)} ago"]
+    about = [f"request {card.code}", card.agent, f"asked {ago(now - card.asked_at)}"]
     if card.asked_by:
         about.append(f"for {card.asked_by}")
     if card.run:
@@ -97,9 +102,10 @@ def _head(card: Briefing, now: datetime, known: Background | None) -> list[Rende
     for fact in card.facts:
         facts.append_text(inert(f"! {fact.says}" if fact.hurts else fact.says, "red" if fact.hurts else ""))
         facts.append(" · ", style="dim")
-    for number, words in enumerate(card.effect):
-        facts.append(words + ("" if number == len(card.effect) - 1 else " · "))
+    facts.append(" · ".join(each.words for each in card.effect))
     parts.append(Padding(facts, (0, 0, 0, 2)))
+    if card.grounds:
+        parts.append(Padding(inert(card.grounds, "dim"), (0, 0, 0, 2)))
     parts += [Padding(inert(f"! {warning}", "bold yellow"), (0, 0, 0, 2)) for warning in card.warnings]
     return parts
 
@@ -133,7 +139,7 @@ def _option(option: OptionLine, folding: Folding) -> RenderableType:
     label = inert(option.label, "bold")
     if option.risk is not None:
         label.append("  ").append_text(risk_mark(option.risk))
-        label.append(", can be undone" if option.reversible else ", cannot be undone")
+        label.append(f", {option.undo}")
     if option.forbidden:
         label.append("  policy forbids it", style="red")
     lines: list[RenderableType] = [label]
@@ -153,15 +159,15 @@ def _option_fields(option: OptionLine, folding: Folding) -> list[tuple[Renderabl
 def _time(card: Briefing, now: datetime) -> str:
     words = [f"{card.time_left} left, then {card.then}" if card.ends_at is not None else _open_end(card)]
     if card.needed_by is not None:
-        left = card.needed_by - now
-        words.append(f"needed within {span(left)}" if left.total_seconds() > 0 else "it was needed before now")
+        rest = card.needed_by - now
+        words.append(f"needed within {span(rest)}" if rest.total_seconds() > 0 else "it was needed before now")
     if card.if_denied:
         words.append(f"if denied: {card.if_denied}")
     return "; ".join(words)
 
 
 def _open_end(card: Briefing) -> str:
-    return f"{card.time_left}; {card.then}" if card.time_left != "no limit" else f"no limit, {card.then}"
+    return f"{card.time_left}{';' if card.starts_when_seen or card.paused else ','} {card.then}"
 
 
 def _secrets(card: Briefing) -> list[RenderableType]:
@@ -201,13 +207,13 @@ def _people(card: Briefing, now: datetime) -> list[RenderableType]:
 def _vote(vote: Vote, now: datetime) -> Text:
     note = f": {vote.note}" if vote.note else ""
     via = f" ({vote.surface})" if vote.surface else ""
-    return inert(f"{vote.by} said {vote.word} {span(now - vote.at)} ago{via}{note}")
+    return inert(f"{vote.by} said {vote.word} {ago(now - vote.at)}{via}{note}")
 
 
 def _outcome(card: Briefing, now: datetime, folding: Folding) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if card.outcome:
-        lines.append(inert(outcome_words(card)))
+        lines.append(inert(card.outcome))
     if card.result is not None:
         lines.append(grid([(Text("result", style="bold"), shown(card.result, folding))]))
     if card.error:
@@ -218,7 +224,7 @@ def _outcome(card: Briefing, now: datetime, folding: Folding) -> list[Renderable
         told = f"nobody knows whether it happened: look, then assentry reconcile {card.code} done|failed|retry"
         lines.append(Text(told, style="bold yellow"))
     if card.review is Review.OPEN:
-        ran = "it went ahead on silence" if went_on_silence(card) else "it ran without waiting"
+        ran = "it went ahead on silence" if card.on_silence else "it ran without waiting"
         lines.append(Text(f"{ran}; somebody should look at it: assentry review {card.code} accepted|flagged"))
     return [section("Outcome", *lines)] if lines else []
 

@@ -1,7 +1,5 @@
 """Other arguments instead: read from `--set` and `--args` or from an editor, checked, and shown as a difference."""
 
-import os
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +22,7 @@ from assentry.core.request import Question, Request
 from assentry.core.verdict import GateKind
 from assentry.engine.inbox import Inbox
 from assentry.errors import AssentryError, ConfirmationNeeded, InvalidArguments, InvalidDecision
+from assentry.system import editor_command
 from assentry.telling.plain import as_json as written
 from assentry.telling.plain import one_line
 
@@ -139,7 +138,7 @@ def _typed(wanted: str, *, as_json: bool) -> str:
 
 def _edit(text: str) -> str:
     """The file as it was left, without comment lines. It is pure ASCII: an editor shows nothing hidden."""
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    command = editor_command()
     with tempfile.TemporaryDirectory(prefix="assentry-") as directory:
         path = Path(directory) / "arguments.json"
         path.write_text(text, encoding="ascii", errors="backslashreplace")

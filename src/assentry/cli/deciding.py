@@ -22,7 +22,7 @@ from assentry.ports import Filter
 from assentry.telling.background import background, background_document
 from assentry.telling.card_document import document
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer()
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The code on the card, or the start of it.", show_default=False)]
 Note = Annotated[str, typer.Option("--note", "-n", help="Kept with the decision.")]
@@ -154,9 +154,9 @@ def deny(
     """
 
     async def work(desk: Desk) -> None:
-        person, request, card, _ = await at_hand(desk, request_id)
+        person, request, card, _ = await at_hand(desk, request_id, denies=True)
         why = reason
-        if card.state is State.PENDING:
+        if card.state is State.PENDING and card.abandoned_at is None:
             why = asking.words(
                 "Why? The agent is told: ", reason, "a denial needs a reason: --reason \"…\"", as_json=as_json
             )  # fmt: skip

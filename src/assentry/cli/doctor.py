@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import stat
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,22 +13,24 @@ from rich.text import Text
 from assentry.assemble import Desk, desk, keys_for
 from assentry.cli.outcome import FAILED
 from assentry.cli.plain import print_json
-from assentry.cli.print import banner, block, grid, inert
+from assentry.cli.print import banner, block, console, grid, inert, is_piped
 from assentry.cli.session import AsJson, expect_database, settings_of
 from assentry.cli.switches import release_words, switch_words
 from assentry.cli.upkeep import versions
 from assentry.core.authority import may_decide, resolve
+from assentry.core.deciders import everybody_asked
 from assentry.core.policy import Mode, Policy
 from assentry.core.request import State
-from assentry.engine.gate import os_user
+from assentry.core.text import counted
+from assentry.engine.os_user import os_user
 from assentry.engine.policies import may_operate
-from assentry.errors import AssentryError, NotAllowed
+from assentry.errors import AssentryError, NotAllowed, PolicyError
 from assentry.ports import Filter
 from assentry.settings import Settings
+from assentry.system import HAS_MODES, others_can_read
 
-app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+app = typer.Typer(add_completion=False)
 
-_OTHERS = 0o077
 _CLOCK_SECONDS = 2.0
 _MANY_UNSEALED = 10_000
 
@@ -95,20 +96,27 @@ def _print(findings: Findings) -> None:
     for each in findings.found:
         says = inert(each.says)
         if each.remedy:
-            says.append("\n-> ", style="bold").append_text(inert(each.remedy))
+            says.append(" -> " if is_piped() else "\n-> ", style="bold").append_text(inert(each.remedy))
         rows.append((marks[each.ok], inert(each.area, "bold"), says))
-    block(grid(rows, 3))
+    block(grid(rows, 3), console(table=True))
     block(Text(f"\n{findings.wrong} wrong" if findings.wrong else "\nnothing is wrong", style="bold"))
 
 
 def _look_at_home(settings: Settings, findings: Findings) -> None:
     ring = keys_for(settings)
     directory = ring.directory
+    if not HAS_MODES:
+        findings.note(
+            "home",
+            "this system's access lists are not checked: whoever can write to the database can decide, and whoever can "
+            "read the keys can sign",
+            "keep both where only your user has access, such as your profile",
+        )
     if not directory.exists():
         return findings.note("home", f"{directory} does not exist yet; keys are made there when first needed")
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return findings.bad("home", f"{directory} is not yours to use", "run as its owner, or set ASSENTRY_HOME")
-    for path in filter(_is_shared, _private_files(directory)):
+    for path in filter(others_can_read, _private_files(directory)):
         findings.bad("home", f"others can read {path}", f"chmod go-rwx '{path}'")
     if not (directory / "keys" / "current").exists():
         return findings.note("home", f"{directory}: no signing key yet; one is made when the log is first sealed")
@@ -118,10 +126,6 @@ def _look_at_home(settings: Settings, findings: Findings) -> None:
     except AssentryError as problem:
         findings.bad("home", f"the signing key cannot be used: {problem}", "restore the directory from its backup")
     return None
-
-
-def _is_shared(path: Path) -> bool:
-    return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)
 
 
 def _private_files(directory: Path) -> Iterator[Path]:
@@ -137,11 +141,14 @@ async def _look_at_database(settings: Settings, findings: Findings) -> Policy | 
     try:
         expect_database(settings)
         place = await desk(settings)
+    except PolicyError as problem:
+        findings.bad("policy", str(problem), "the active policy does not load; correct it, see docs/policy.md")
+        return None
     except AssentryError as problem:
         findings.bad("database", str(problem), "see docs/terminal.md")
         return None
     looks: tuple[Callable[[Desk, Findings], Awaitable[None]], ...] = (
-        _database, _clock, _policy, _switches, _people, _log, _unknown, _overdue,
+        _database, _clock, _policy, _switches, _people, _reviewers, _log, _unknown, _overdue,
     )  # fmt: skip
     try:
         for look in looks:
@@ -156,16 +163,20 @@ async def _look_at_database(settings: Settings, findings: Findings) -> Policy | 
 
 async def _database(place: Desk, findings: Findings) -> None:
     settings, store = place.settings, place.store
-    kind = "PostgreSQL" if settings.is_postgres else "SQLite"
-    size = "" if settings.is_postgres else f", {_size(Path(store.address)):,} bytes"
+    if settings.is_postgres:
+        from assentry.stores.postgres.connect import SCHEMA
+
+        where = f"PostgreSQL at {store.address}, schema {SCHEMA}"
+    else:
+        where = f"SQLite at {store.address}, {_size(Path(store.address)):,} bytes"
     findings.good(
         "database",
-        f"{kind} at {store.address}{size}, workspace {settings.workspace}; migrated, its settings read back, "
+        f"{where}, workspace {settings.workspace}; migrated, its settings read back, "
         f"opened for writing; id {await store.identity()}",
     )
     if not settings.is_postgres:
         path = Path(store.address)
-        if _is_shared(path):
+        if others_can_read(path):
             findings.bad("database", f"others can read or write {path}, and so decide", f"chmod go-rwx '{path}'")
     remedy = (
         "give agents a login that is only a member of assentry_agent: `assentry db roles`"
@@ -223,11 +234,13 @@ async def _people(place: Desk, findings: Findings) -> None:
     if policy.people:
         findings.good("people", ", ".join(person.name for person in policy.people))
     else:
-        findings.note("people", "none are named: whoever sits at this machine decides, also on what they asked for",
-                      "name them under people: in the policy")  # fmt: skip
+        findings.note("people", "none are listed: any local user can decide, also on what they asked for",
+                      "list them under people: in the policy")  # fmt: skip
     person = resolve(policy, user)
     if person is None:
-        findings.bad("you", f"{user} is nobody in this policy, so may not decide", "add os_users: under people:")
+        findings.bad(
+            "you", f"{user} is not one of the people in this policy, so may not decide", "add os_users: under people:"
+        )
         return
     decides = may_decide(policy, person, (), agent="", asked_by="")
     known = person.name if person.name == user else f"{user} is {person.name}"
@@ -237,6 +250,27 @@ async def _people(place: Desk, findings: Findings) -> None:
         findings.good("you", "may change policy, grants and keys")
     except NotAllowed as problem:
         findings.note("you", str(problem))
+
+
+async def _reviewers(place: Desk, findings: Findings) -> None:
+    """Who can decide, by name: at this moment, for any agent and for those whose owner is known."""
+    policy, now = place.judgement.policy, await place.store.now()
+    if not policy.people:
+        return
+    coming = replace(policy, rotas=tuple(rota.since(now) for rota in policy.rotas))
+    for asked in everybody_asked(policy):
+        for agent in ("", *asked.owned(policy)):
+            whose = f'rule "{asked.rule}"' if asked.rule else "where no rule matches"
+            whose += f', agent "{agent}"' if agent else ""
+            found = asked.of(policy, agent, now)
+            if found.enough:
+                findings.good("reviewers", f"{whose}: {found.says}")
+            elif asked.of(coming, agent).enough:
+                remedy = "requests wait until somebody is on duty; add reviewers, or turns to the rota"
+                findings.note("reviewers", f"{whose}: nobody can approve at the moment: {found.problem}", remedy)
+            else:
+                remedy = "add reviewers or lower quorum in the policy file, then assentry policy apply FILE"
+                findings.bad("reviewers", f"{whose}: nobody can ever approve: {found.problem}", remedy)
 
 
 async def _log(place: Desk, findings: Findings) -> None:
@@ -250,11 +284,11 @@ async def _log(place: Desk, findings: Findings) -> None:
     if sealed > size:
         findings.bad("log", f"{sealed} entries were signed and {size} are there", "assentry audit verify")
     elif size - sealed > _MANY_UNSEALED:
-        findings.bad("log", f"{size - sealed:,} of {size:,} entries are not sealed yet", "assentry audit seal")
+        findings.bad("log", f"{size - sealed:,} of {counted(size, 'entry')} not sealed yet", "assentry audit seal")
     elif size > sealed:
-        findings.note("log", f"{size - sealed:,} of {size:,} entries are not sealed yet", "assentry audit seal")
+        findings.note("log", f"{size - sealed:,} of {counted(size, 'entry')} not sealed yet", "assentry audit seal")
     else:
-        findings.good("log", f"{size:,} entries, all sealed")
+        findings.good("log", f"{counted(size, 'entry')}, all sealed")
 
 
 async def _unknown(place: Desk, findings: Findings) -> None:
@@ -276,7 +310,7 @@ async def _overdue(place: Desk, findings: Findings) -> None:
     if late:
         codes = ", ".join(request.code for request in late[:5])
         findings.bad("deadlines", f"passed, and nothing moved them: {codes}{'…' if len(late) > 5 else ''}",
-                     "run a worker: assentry worker MODULE:GATE")  # fmt: skip
+                     "run a worker: assentry worker")  # fmt: skip
     findings.good(
         "waiting", "1 request waits for a person" if number == "1" else f"{number} requests wait for a person"
     )

@@ -10,6 +10,7 @@ from rich.text import Text
 from assentry.cli.print import grid, inert
 from assentry.core.action import Json
 from assentry.core.briefing import Difference
+from assentry.core.text import counted
 from assentry.telling.plain import as_json
 
 LONGEST_TEXT = 600
@@ -27,9 +28,9 @@ class Folding:
     see: str = "--full"
     folded: bool = False
 
-    def note(self, what: str) -> Text:
+    def note(self, number: int, what: str) -> Text:
         self.folded = True
-        return Text(f"… {what} more: {self.see}", style="italic dim")
+        return Text(f"… {counted(number, what)} more: {self.see}", style="italic dim")
 
 
 def fields(values: Mapping[str, Json], folding: Folding) -> RenderableType:
@@ -76,8 +77,8 @@ def differences(found: tuple[Difference, ...], folding: Folding) -> RenderableTy
 def _list_difference(before: list[Json], after: list[Json], folding: Folding) -> RenderableType:
     gone = [item for item in before if item not in after]
     new = [item for item in after if item not in before]
-    rows: list[tuple[RenderableType, ...]] = [(Text("was"), Text(_count(len(before))))]
-    rows.append((Text("now", style="bold"), Text(_count(len(after)))))
+    rows: list[tuple[RenderableType, ...]] = [(Text("was"), Text(counted(len(before), "item")))]
+    rows.append((Text("now", style="bold"), Text(counted(len(after), "item"))))
     if gone:
         rows.append((Text("gone", style="red"), _items(gone, folding, 1)))
     if new:
@@ -97,7 +98,7 @@ def _text(value: str, folding: Folding) -> RenderableType:
     body = inert(kept, lines=True)
     if len(kept) == len(value):
         return body
-    return Group(body, folding.note(f"{len(value) - len(kept):,} characters"))
+    return Group(body, folding.note(len(value) - len(kept), "character"))
 
 
 def _mapping(value: Mapping[str, Json], folding: Folding, depth: int) -> RenderableType:
@@ -110,7 +111,7 @@ def _mapping(value: Mapping[str, Json], folding: Folding, depth: int) -> Rendera
     ]
     table = grid(rows)
     rest = len(names) - len(kept)
-    return Group(table, folding.note(f"{rest:,} fields")) if rest else table
+    return Group(table, folding.note(rest, "field")) if rest else table
 
 
 def _items(items: list[Json], folding: Folding, depth: int) -> RenderableType:
@@ -118,15 +119,11 @@ def _items(items: list[Json], folding: Folding, depth: int) -> RenderableType:
         return Text("(empty list)", style="dim")
     kept = items if folding.whole else items[:MOST_ITEMS]
     rows = [(Text(f"{number}", style="dim"), shown(item, folding, depth + 1)) for number, item in enumerate(kept, 1)]
-    parts: list[RenderableType] = [Text(_count(len(items))), grid(rows)]
+    parts: list[RenderableType] = [Text(counted(len(items), "item")), grid(rows)]
     rest = len(items) - len(kept)
-    return Group(*parts, folding.note(f"{rest:,} items")) if rest else Group(*parts)
+    return Group(*parts, folding.note(rest, "item")) if rest else Group(*parts)
 
 
 def _deep(value: Json, folding: Folding) -> RenderableType:
     """Too deep for columns: written out, still inert."""
     return _text(as_json(value), folding)
-
-
-def _count(number: int) -> str:
-    return "1 item" if number == 1 else f"{number:,} items"

@@ -13,12 +13,12 @@ from assentry.cli.session import AsJson, at_desk, operator
 from assentry.core.action import Risk
 from assentry.core.grant import Grant, Terms
 from assentry.core.policy_text import duration
-from assentry.core.text import span
+from assentry.core.text import counted, span
 from assentry.errors import InvalidArguments, NotFound
 from assentry.telling.standing import grant_document
 
-app = typer.Typer(rich_markup_mode="rich")
-group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Standing permissions: list, give, revoke.")
+app = typer.Typer()
+group = typer.Typer(no_args_is_help=True, help="Standing permissions: list, give, revoke.")
 app.add_typer(group, name="grants")
 
 
@@ -141,7 +141,7 @@ def _what(grant: Grant) -> str:
 
 
 def _used(grant: Grant) -> str:
-    times = f"{grant.used} of {grant.limit}" if grant.limit is not None else f"{grant.used} times"
+    times = f"{grant.used} of {grant.limit}" if grant.limit is not None else counted(grant.used, "time")
     money = f", {grant.spent} of {grant.budget} {grant.currency}".rstrip() if grant.budget is not None else ""
     return f"{times}{money}"
 

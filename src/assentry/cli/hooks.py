@@ -21,9 +21,9 @@ from assentry.core.text import visible
 from assentry.errors import AssentryError, InvalidArguments, Parked, RunStopped, SettingsError
 from assentry.settings import Settings
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer()
 _SAYS = "Claude Code asks before each of its tools runs: install, remove."
-group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=_SAYS)
+group = typer.Typer(no_args_is_help=True, help=_SAYS)
 app.add_typer(group, name="hook")
 
 BLOCK = 2
@@ -131,7 +131,9 @@ def _command(settings: Settings) -> str:
     """How Claude Code reaches what is configured now, from wherever it runs."""
     where = ["--server", settings.server] if settings.server else ["--database", _absolute(settings)]
     home = ["--home", str(Path(settings.home).absolute())] if settings.home else []
-    return shlex.join([sys.executable, "-m", "assentry", *where, "--workspace", settings.workspace, *home, "hook", AGENT])
+    return shlex.join(
+        [sys.executable, "-m", "assentry", *where, "--workspace", settings.workspace, *home, "hook", AGENT]
+    )
 
 
 def _absolute(settings: Settings) -> str:
@@ -140,7 +142,7 @@ def _absolute(settings: Settings) -> str:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text()) if file.exists() else {}
+        found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     except (OSError, ValueError) as problem:
         raise SettingsError(f"{file} cannot be read as JSON, so it was left alone: {problem}") from None
     if not isinstance(found, dict):
@@ -152,7 +154,7 @@ def _write(file: Path, settings: Mapping[str, Any]) -> None:
     """The whole file or none of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_text(json.dumps(settings, indent=2) + "\n")
+    beside.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     if file.exists():
         beside.chmod(file.stat().st_mode & 0o777)
     beside.replace(file)

@@ -10,7 +10,6 @@ from assentry.core.briefing import brief
 from assentry.core.request import State
 from assentry.ports import Filter
 from assentry.telling.card_document import document
-from assentry.telling.run_words import went_on_silence
 
 _GUESSES_SHOWN = timedelta(days=1)
 _GUESSES_READ = 200
@@ -23,11 +22,11 @@ async def afterwards(desk: Desk, *, after: str, limit: int, as_json: bool) -> No
     now = await desk.store.now()
     cards = [brief(request, now) for request in page.requests]
     silent, ran = (
-        [card for card in cards if went_on_silence(card)],
-        [card for card in cards if not went_on_silence(card)],
+        [card for card in cards if card.on_silence],
+        [card for card in cards if not card.on_silence],
     )
     asked = [brief(request, now) for request in (answered.requests if answered else ())]
-    guessed = [card for card in asked if went_on_silence(card) and now - card.asked_at < _GUESSES_SHOWN]
+    guessed = [card for card in asked if card.on_silence and now - card.asked_at < _GUESSES_SHOWN]
     if as_json:
         mode = str(desk.judgement.policy.mode)
         groups = {"on_silence": silent, "ran": ran, "guessed": guessed}
@@ -51,5 +50,8 @@ async def afterwards(desk: Desk, *, after: str, limit: int, as_json: bool) -> No
         return say("nothing ran that somebody should look at")
     if cards:
         say()
-        say(f'assentry review {cards[0].code} accepted   assentry review {cards[0].code} flagged --note "…"', style="dim")
+        say(
+            f'assentry review {cards[0].code} accepted   assentry review {cards[0].code} flagged --note "…"',
+            style="dim",
+        )
     return say(f"more: --after {page.next}", style="dim") if page.next else None

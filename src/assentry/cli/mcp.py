@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import stat
 import sys
 from collections.abc import Awaitable, Callable
@@ -28,8 +27,9 @@ from assentry.cli.session import settings_of
 from assentry.core.text import visible
 from assentry.engine.errands import Errands
 from assentry.settings import Settings
+from assentry.system import told_to_stop
 
-app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+app = typer.Typer(add_completion=False)
 
 AGENT = "mcp"
 CLIENT_SECRET = "ASSENTRY_MCP_CLIENT_SECRET"  # noqa: S105  the name of a variable
@@ -99,8 +99,8 @@ def mcp(
 ) -> None:  # fmt: skip
     """Stand in front of an MCP server: its tools run when they may.
 
-    Everything is relayed; calls of tools are judged first. With ASSENTRY_SERVER and ASSENTRY_TOKEN a server is asked, else
-    the database of this machine.
+    Everything is relayed; calls of tools are judged first. With ASSENTRY_SERVER and ASSENTRY_TOKEN a server is asked,
+    else the database of this machine.
 
     Example: assentry mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
     """
@@ -203,17 +203,16 @@ async def _relayed(take: ToClient, link: Link | Several) -> int:
         asyncio.create_task(relayed(client, take)),
         asyncio.create_task(link.listen()),
     ]
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, ends[0].cancel)
-    try:
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if not ends[1].done():
-            await link.leave()
-    finally:
-        code = await link.close()
-        for end in ends:
-            end.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
+    with told_to_stop(ends[0].cancel):
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not ends[1].done():
+                await link.leave()
+        finally:
+            code = await link.close()
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
     return code
 
 

@@ -8,7 +8,15 @@ from datetime import datetime
 
 from assentry.cli.plain import print_json
 from assentry.core.action import Json
-from assentry.errors import AssentryError, ConfirmationNeeded, Conflict, NotAllowed, PolicyError, TamperFound
+from assentry.errors import (
+    AssentryError,
+    ConfirmationNeeded,
+    Conflict,
+    MissingExtra,
+    NotAllowed,
+    PolicyError,
+    TamperFound,
+)
 from assentry.telling.plain import one_line
 
 OK = 0
@@ -25,6 +33,7 @@ _CODES: tuple[tuple[type[AssentryError], int], ...] = (
     (NotAllowed, NOT_ALLOWED),
     (TamperFound, TAMPERED),
     (ConfirmationNeeded, UNCONFIRMED),
+    (MissingExtra, USAGE),
 )
 _TOLD = ("request_id", "code", "state", "by", "at", "principal", "phrase", "grant_id", "file", "line", "complaints")
 """The attributes of errors that a script may want."""

@@ -10,6 +10,7 @@ import yaml
 from assentry.assemble import Desk, read_policy, store_for
 from assentry.cli import judging, proposing
 from assentry.cli.asking import agreed
+from assentry.cli.outcome import FAILED
 from assentry.cli.plain import print_json
 from assentry.cli.policy_words import summary, tell_changes
 from assentry.cli.print import banner, console, inert, listing, say, warn
@@ -17,19 +18,19 @@ from assentry.cli.session import AsJson, at_desk, can_ask, operator, settings_of
 from assentry.cli.typed_json import mapping
 from assentry.core.action import Json, Reach, Risk
 from assentry.core.policy import Policy, builtin_policy
-from assentry.core.policy_file import load_policy, to_document
+from assentry.core.policy_file import load_policy, stored_policy, to_document
 from assentry.core.policy_proposal import PolicyProposal
-from assentry.core.text import span, visible
+from assentry.core.text import ago, visible
 from assentry.engine.describing import declaration
-from assentry.engine.gate import os_user
 from assentry.engine.judgement import Judgement
+from assentry.engine.os_user import os_user
 from assentry.errors import ConfirmationNeeded, NotFound
 from assentry.ports import StoredPolicy
 from assentry.telling.differing import changes, lockout
 from assentry.telling.explaining import Call, explained
 
-app = typer.Typer(rich_markup_mode="rich")
-group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Check, apply, show and explain the policy.")
+app = typer.Typer()
+group = typer.Typer(no_args_is_help=True, help="Check, apply, show and explain the policy.")
 app.add_typer(group, name="policy")
 
 for command in (proposing.proposals, proposing.confirm, proposing.reject):
@@ -39,19 +40,25 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file (YAML o
 
 
 @group.command()
-def check(file: File, as_json: AsJson = False) -> None:
-    """Say everything that is wrong with a policy file, each with its line.
+def check(
+    file: File,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List everything that is wrong with a policy file, each with its line. Warnings fail only with --strict.
 
     Example: assentry policy check assentry.yaml
     """
-    policy = load_policy(read_policy(file), file)
+    policy = load_policy(read_policy(file), file, now=datetime.now(UTC))
+    ok = not (strict and policy.warnings)
     if as_json:
-        return print_json(
-            {"ok": True, "file": file, "warnings": list(policy.warnings), "document": to_document(policy)}
-        )
-    for warning in policy.warnings:
-        warn(warning)
-    return say(f"{file}: fine; {summary(policy)}")
+        print_json({"ok": ok, "file": file, "warnings": list(policy.warnings), "document": to_document(policy)})
+    else:
+        for warning in policy.warnings:
+            warn(warning)
+        say(f"{file}: {'OK' if ok else 'not OK, because of the warnings'} ({summary(policy)})")
+    if not ok:
+        raise typer.Exit(FAILED)
 
 
 @group.command()
@@ -67,7 +74,7 @@ def apply(
     Example: assentry policy apply assentry.yaml
     """
     text = read_policy(file)
-    new = load_policy(text, file)
+    new = load_policy(text, file, now=datetime.now(UTC))
 
     async def work(desk: Desk) -> None:
         old = desk.judgement.policy
@@ -120,15 +127,15 @@ def show(
         found = await _version(desk, version)
         text = found.text if found else yaml.safe_dump(_effective(builtin_policy()), sort_keys=False)
         if as_json:
-            document = to_document(load_policy(found.text, f"version {found.version}") if found else builtin_policy())
+            document = to_document(stored_policy(found.text, found.version) if found else builtin_policy())
             who: dict[str, Json] = {"applied_by": found.applied_by, "applied_at": found.applied_at} if found else {}
             return print_json({"version": found.version if found else 0, **who, "text": text, "document": document})
         banner(desk.judgement.policy)
         now = await desk.store.now()
         about = (
-            f"version {found.version}, applied by {found.applied_by} {span(now - found.applied_at)} ago"
+            f"version {found.version}, applied by {found.applied_by} {ago(now - found.applied_at)}"
             if found
-            else "no policy was applied: the built-in one holds"
+            else "no policy was applied: the built-in one is active"
         )
         console(errors=True).print(inert(f"# {about}", "dim"), soft_wrap=True)
         # A file gets it as it is; a terminal gets nothing that it would obey.
@@ -155,7 +162,7 @@ def explain(
     untrusted: Annotated[bool, typer.Option("--untrusted", help="Nobody vouches for the tool's source.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what the policy makes of a call: which rule, why, and what else would have matched.
+    """Explain what the policy does with a call: which rule, why, and what else would have matched.
 
     Example: assentry policy explain assentry.yaml --action delete_files --args '{"files": ["a", "b"]}'
     """
@@ -198,10 +205,10 @@ def history(
                 for each, changed in lines
             ]})  # fmt: skip
         if not lines:
-            return say("no policy was applied yet; the built-in one holds")
+            return say("no policy was applied yet; the built-in one is active")
         now = await desk.store.now()
         rows = [
-            (inert(each.version), inert(f"{span(now - each.applied_at)} ago"), inert(each.applied_by),
+            (inert(each.version), inert(ago(now - each.applied_at)), inert(each.applied_by),
              inert("; ".join(changed) or "nothing that matters"))
             for each, changed in lines
         ]  # fmt: skip
@@ -217,8 +224,8 @@ def _effective(policy: Policy) -> dict[str, Json]:
 
 
 def _changed(each: StoredPolicy, before: tuple[StoredPolicy, ...]) -> tuple[str, ...]:
-    earlier = load_policy(before[0].text, f"version {before[0].version}") if before else builtin_policy()
-    return changes(to_document(earlier), to_document(load_policy(each.text, f"version {each.version}")))
+    earlier = stored_policy(before[0].text, before[0].version) if before else builtin_policy()
+    return changes(to_document(earlier), to_document(stored_policy(each.text, each.version)))
 
 
 async def _version(desk: Desk, version: int | None) -> StoredPolicy | None:

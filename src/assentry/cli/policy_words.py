@@ -2,6 +2,7 @@
 
 from assentry.cli.print import banner, say, warn
 from assentry.core.policy import Mode, Policy
+from assentry.core.text import counted
 
 
 def tell_changes(old: Policy, new: Policy, found: tuple[str, ...], warnings: tuple[str, ...]) -> None:
@@ -17,8 +18,9 @@ def tell_changes(old: Policy, new: Policy, found: tuple[str, ...], warnings: tup
 
 def summary(policy: Policy) -> str:
     """The policy in one line."""
-    rules = "1 rule" if len(policy.rules) == 1 else f"{len(policy.rules)} rules"
-    people = f", {len(policy.people)} people" if policy.people else ", no people: whoever sits here decides"
+    rules = counted(len(policy.rules), "rule")
+    nobody = ", no people listed: any local user can decide"
+    people = f", {counted(len(policy.people), 'person')}" if policy.people else nobody
     mode = "" if policy.mode is Mode.ENFORCE else ", OBSERVE MODE: nothing is held"
     second = ", changes need a second person" if policy.second_person else ""
-    return f"{rules}, {policy.autonomy}{people}{second}{mode}"
+    return f"{rules}, autonomy {policy.autonomy}{people}{second}{mode}"

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -24,19 +25,27 @@ from assentry.telling.told import SHAPES
 PIPED_WIDTH = 100
 """How wide a card is where no terminal says; tables are then as wide as they need to be."""
 _TABLE_WIDTH = 20_000
-_LEAST_WIDTH, _NARROW_WIDTH = 16, 20
+_LEAST_WIDTH, _NARROW_WIDTH, _WIDEST_COLUMN = 16, 20, 60
 
 _COLOURS = {Risk.SAFE: "green", Risk.RISKY: "yellow", Risk.DANGEROUS: "red", Risk.CRITICAL: "bold magenta"}
 _QUESTION = ("?", "question", "cyan")
 
 
+def is_piped() -> bool:
+    """Something other than a terminal reads standard output."""
+    return not sys.stdout.isatty()
+
+
 def console(*, errors: bool = False, table: bool = False) -> Console:
-    """A console on standard output or standard error, in colour only if that is a terminal."""
+    """A console on standard output or standard error, in colour only if that is a terminal.
+
+    In a pipe a table is as wide as its content, whatever the environment says of some terminal's width.
+    """
     file = sys.stderr if errors else sys.stdout
-    width = None
-    if not file.isatty() and not os.environ.get("COLUMNS", "").isdigit():
+    width, piped = None, not file.isatty()
+    if piped and (table or not os.environ.get("COLUMNS", "").isdigit()):
         width = _TABLE_WIDTH if table else PIPED_WIDTH
-    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    return Console(file=file, width=width, force_terminal=not piped, highlight=False, markup=False, emoji=False)
 
 
 def inert(value: object, style: str = "", *, lines: bool = False) -> Text:
@@ -100,25 +109,35 @@ def grid(rows: Iterable[Sequence[RenderableType]], columns: int = 2, *, widest_n
 
 
 def listing(
-    names: Sequence[str], rows: Iterable[Sequence[RenderableType]], *, flexible: int, narrow: Collection[int] = ()
+    names: Sequence[str], rows: Sequence[Sequence[Text]], *, flexible: int, narrow: Collection[int] = ()
 ) -> None:
-    """A table. On a terminal the column `flexible` wraps and `narrow` ones are cut, so that no name of an agent can
-    push another column out of sight; in a pipe nothing is cut."""
-    out = console(table=True)
-    cut = out.is_terminal
+    """A table. On a terminal the column `flexible` and the last one wrap, `narrow` ones are cut, and the rest, such as
+    codes, keep their width: no text can push another column out of sight. In a pipe every row is one line, and nothing
+    in it is cut or coloured."""
+    if is_piped():
+        return _lines([names, *([cell.plain for cell in row] for row in rows)])
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     for number, name in enumerate(names):
-        is_flexible = number == flexible
+        wraps = number == flexible or (number == len(names) - 1 and number not in narrow)
+        least = None if wraps or number in narrow else max(cell_len(name), *(row[number].cell_len for row in rows))
         table.add_column(
             name,
-            no_wrap=not (cut and is_flexible),
-            overflow="fold" if is_flexible else "ellipsis",
-            min_width=_LEAST_WIDTH if cut and is_flexible else None,
-            max_width=_NARROW_WIDTH if cut and number in narrow else None,
+            no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+            min_width=_LEAST_WIDTH if number == flexible else least,
+            max_width=_NARROW_WIDTH if number in narrow else None,
         )
     for row in rows:
         table.add_row(*row)
-    block(table, out)
+    return block(table)
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as their content; one very long cell pushes only the rest of its own row."""
+    widths = [min(_WIDEST_COLUMN, max(map(cell_len, column))) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
 
 
 def block(content: RenderableType, out: Console | None = None) -> None:

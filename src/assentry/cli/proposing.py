@@ -13,7 +13,7 @@ from assentry.cli.session import AsJson, at_desk, can_ask, operator
 from assentry.core.action import Json
 from assentry.core.policy_file import load_policy
 from assentry.core.policy_proposal import PolicyProposal
-from assentry.core.text import span
+from assentry.core.text import ago
 from assentry.errors import ConfirmationNeeded
 from assentry.telling.differing import line_changes
 from assentry.telling.waiting_policies import WaitingPolicy, proposal_document, waiting_policy
@@ -38,7 +38,7 @@ def proposals(ctx: typer.Context, as_json: AsJson = False) -> None:
         rows = [
             (
                 inert(each.proposal.code, "bold"),
-                inert(f"{span(now - each.proposal.at)} ago"),
+                inert(ago(now - each.proposal.at)),
                 inert(each.proposal.by),
                 inert("; ".join(each.changes) or "nothing that matters"),
                 inert(each.why_not or f"assentry policy confirm {each.proposal.code}"),
@@ -73,7 +73,7 @@ def confirm(
         if not yes and not waiting.why_not:
             if not can_ask(as_json=as_json):
                 raise ConfirmationNeeded(
-                    f"look at the change {proposal.code} with `assentry policy proposals`, then pass --yes to confirm it",
+                    f"review the change {proposal.code} with `assentry policy proposals`, and pass --yes to confirm it",
                     phrase="",
                 )
             agreed("confirm", "From then on this holds for everybody.")
@@ -129,7 +129,7 @@ def waiting_document(proposal: PolicyProposal) -> dict[str, Json]:
 async def _tell(desk: Desk, waiting: WaitingPolicy) -> None:
     proposal, active = waiting.proposal, await desk.store.policy(desk.settings.workspace)
     now = await desk.store.now()
-    say(f"{proposal.code}: {proposal.by} proposed this {span(now - proposal.at)} ago ({proposal.file})")
+    say(f"{proposal.code}: {proposal.by} proposed this {ago(now - proposal.at)} ({proposal.file})")
     if waiting.why_not:
         return warn(f"you cannot confirm it: {waiting.why_not}")
     new = load_policy(proposal.text, proposal.file)

@@ -14,7 +14,8 @@ from assentry.core.authority import Principal
 from assentry.core.briefing import Briefing, brief
 from assentry.core.request import Executor, Kind, Request, State
 from assentry.core.run import Run, RunState
-from assentry.core.text import span
+from assentry.core.text import ago
+from assentry.core.waiting import not_waited_for
 from assentry.errors import InvalidArguments, NotAllowed
 from assentry.telling.card_document import document
 
@@ -22,14 +23,21 @@ EVERY_STATE = "all"
 _ENOUGH, _ROOMY = 90, 110
 
 
-async def at_hand(desk: Desk, request_id: str) -> tuple[Principal, Request, Briefing, datetime]:
-    """Who decides, the request, its card and the time; whoever may not decide hears so before being asked."""
+async def at_hand(
+    desk: Desk, request_id: str, *, denies: bool = False
+) -> tuple[Principal, Request, Briefing, datetime]:
+    """Who decides, the request, its card and the time; whoever may not decide hears so before being asked.
+
+    So does whoever `denies` nothing, where nobody is waiting for the request any more.
+    """
     person = desk.person()
     request = await desk.inbox.find(request_id)
     now = await desk.store.now()
     why_not = desk.inbox.may_decide(person, request) if request.state is State.PENDING else None
     if why_not is not None:
         raise NotAllowed(f"{person.name} may not decide request {request.code}: {why_not}", principal=person.name)
+    if request.state is State.PENDING and request.abandoned_at is not None and not denies:
+        raise not_waited_for(request)
     return person, request, brief(request, now), now
 
 
@@ -91,7 +99,7 @@ def table(
             Text(card.code, style="bold"),
             inert(card.title),
             inert(card.agent),
-            *([Text(f"{span(now - card.asked_at)} ago")] if roomy else []),
+            *([Text(ago(now - card.asked_at))] if roomy else []),
             inert(time_words(card)),
         ]
         if runs:
@@ -114,6 +122,8 @@ def hint(card: Briefing, why_not: str) -> str:
         return ""
     if why_not:
         return f"You may not decide this: {why_not}"
+    if card.abandoned_at is not None:
+        return f"assentry deny {card.code}   (dismisses it)"
     if card.kind is Kind.QUESTION:
         return f'assentry answer {card.code} "…"'
     code = card.code
@@ -148,6 +158,8 @@ def _sentence(card: Briefing, after: Request, did: str, run: Run | None) -> str:
         case State.DENIED:
             stop = "; its run ends" if after.stop else ""
             return f"{'denied' if did == 'deny' else 'nothing runs'}; the agent is told why{stop}"
+        case State.CANCELLED if after.word == "dismiss":
+            return "dismissed; nobody was waiting for it"
         case State.ANSWERED:
             return "answered"
         case State.REVISED:

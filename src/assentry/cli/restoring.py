@@ -16,14 +16,16 @@ from assentry.assemble import keys_for
 from assentry.core.action import Json
 from assentry.core.audit import Entry, Walk, origin
 from assentry.core.policy import builtin_policy
-from assentry.core.policy_file import load_policy
-from assentry.engine.gate import os_user
+from assentry.core.policy_file import stored_policy
+from assentry.core.text import counted
+from assentry.engine.os_user import os_user
 from assentry.engine.policies import may_operate
 from assentry.errors import InvalidArguments, StoreBusy, StoreError, TamperFound
 from assentry.keys import KeyRing
 from assentry.ports import Signed
 from assentry.settings import Settings
 from assentry.stores.sqlite import SqliteStore
+from assentry.system import sync_directory
 
 _PAGE = 1000
 
@@ -44,7 +46,7 @@ class Restored:
     @property
     def warnings(self) -> tuple[str, ...]:
         return tuple(
-            f"workspace {name}: {count} entries that were signed after this backup are not in it; decisions since then "
+            f"workspace {name}: this backup lacks {counted(count, 'entry')} signed after it; decisions since then "
             f"are lost. The proof that they existed is {self.checkpoints_kept}"
             for name, count in self.lost.items()
         )
@@ -71,7 +73,10 @@ class _Checked:
 def restored(settings: Settings, backup: Path, *, force: bool) -> Restored:
     """The database is the backup, whose log is what was signed; the error says why nothing was replaced."""
     if settings.is_postgres:
-        raise StoreError("a PostgreSQL database is restored with its own tool: `pg_restore -d <address> FILE`")
+        raise StoreError(
+            "a PostgreSQL database is restored with its own tool, as a superuser: "
+            "`pg_restore --clean --if-exists --single-transaction --exit-on-error -d <address> FILE`"
+        )
     database = Path(settings.database).absolute()
     if not backup.is_file():
         raise InvalidArguments(f"there is no file {backup}; name a backup that `assentry backup` made")
@@ -87,7 +92,7 @@ def restored(settings: Settings, backup: Path, *, force: bool) -> Restored:
         checked = asyncio.run(_checked(part, settings.workspace, keys))
         kept = _set_aside(database, stamp) if database.exists() else None
         part.replace(database)
-        _sync(database.parent)
+        sync_directory(database.parent)
     finally:
         for leftover in (part, *(part.with_name(part.name + tail) for tail in ("-wal", "-shm", "-wake"))):
             with suppress(OSError):
@@ -115,7 +120,7 @@ async def _checked(part: Path, workspace: str, keys: KeyRing) -> _Checked:
         await store.open()
         _intact(part)
         stored = await store.policy(workspace)
-        policy = load_policy(stored.text, f"policy version {stored.version}") if stored else builtin_policy()
+        policy = stored_policy(stored.text, stored.version) if stored else builtin_policy()
         person = may_operate(policy, os_user())
         identity = await store.identity()
         lost: dict[str, int] = {}
@@ -164,7 +169,11 @@ def _intact(path: Path) -> None:
 def _workspaces(keys: KeyRing, identity: str, workspace: str) -> list[str]:
     """The workspace we work in, and every other that was ever sealed from here."""
     path = keys.directory / "checkpoints" / f"{identity}.jsonl"
-    named = re.findall(r'"workspace": "([\w.-]+)"', path.read_text(errors="replace")) if path.exists() else []
+    named = (
+        re.findall(r'"workspace": "([\w.-]+)"', path.read_text(encoding="utf-8", errors="replace"))
+        if path.exists()
+        else []
+    )
     return sorted({workspace, *named})
 
 
@@ -200,11 +209,3 @@ def _checkpoints_aside(keys: KeyRing, checked: _Checked, stamp: str) -> Path:
     for signed in checked.covered:
         keys.keep(checked.identity, signed)
     return aside
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from rich.console import RenderableType
 from rich.text import Text
 
-from assentry.cli.print import console, inert, listing, say
+from assentry.cli.print import console, inert, is_piped, listing, say
 from assentry.core.run import Run
-from assentry.core.text import span
+from assentry.core.text import ago
 from assentry.telling.run_words import TONES, cut, standing
 from assentry.telling.told import Tone
 
@@ -26,6 +25,7 @@ _TEACHES = (
 
 def runs_table(runs: Sequence[Run], waiting: Mapping[str, int], now: datetime) -> None:
     """One line each. Where there is little room, what a run may be recognised by comes first."""
+    piped = is_piped()
     roomy = console(table=True).width >= _ROOMY
     names = ["STATE", "RUN", "GOAL", "AGENT", "STEPS", "NOW"]
     if roomy:
@@ -33,18 +33,18 @@ def runs_table(runs: Sequence[Run], waiting: Mapping[str, int], now: datetime) -
     rows = []
     for run in runs:
         tone = TONES.get(run.state, Tone.PLAIN)
-        goal = f"{'↳ ' if run.parent else ''}{cut(run.goal, False, 160)}"
-        row: list[RenderableType] = [
+        goal = f"{'↳ ' if run.parent else ''}{cut(run.goal, piped, 160)}"
+        row = [
             Text(str(run.state), style=tone.value),
             Text(run.code, style="bold"),
             inert(goal),
             inert(run.agent),
             Text(f"{run.steps:,}"),
-            inert(cut(standing(run, now, waiting.get(run.id, 0)), False, 160)),
+            inert(cut(standing(run, now, waiting.get(run.id, 0)), piped, 160)),
         ]
         if roomy:
             spent = f"{run.spend.normalize():f}" if run.spend else ""
-            row[5:5] = [Text(spent), Text(f"{span(now - run.created_at)} ago")]
+            row[5:5] = [Text(spent), Text(ago(now - run.created_at))]
         rows.append(row)
     listing(names, rows, flexible=2, narrow=(3,) if roomy else (3, 5))
 

@@ -18,8 +18,8 @@ from assentry.ports import RunFilter
 from assentry.telling.run_documents import run_document, tree_document
 from assentry.telling.timeline import timeline
 
-app = typer.Typer(rich_markup_mode="rich")
-one = typer.Typer(rich_markup_mode="rich", help="One run: its timeline; continue or cancel it.", no_args_is_help=True)
+app = typer.Typer()
+one = typer.Typer(help="One run: its timeline; continue or cancel it.", no_args_is_help=True)
 app.add_typer(one, name="run")
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its code, or the start of it.", show_default=False)]

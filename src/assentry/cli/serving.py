@@ -1,7 +1,6 @@
 """The server as a command, and the ways in: one-time links, passwords, agents' tokens."""
 
 import asyncio
-import signal
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -12,20 +11,23 @@ import typer
 from assentry.assemble import Desk, keys_for
 from assentry.cli.outcome import tell
 from assentry.cli.plain import print_json
-from assentry.cli.print import inert, listing, say
+from assentry.cli.print import inert, listing, say, warn
 from assentry.cli.session import AsJson, at_desk, operator, settings_of
 from assentry.core.credential import CredentialKind
 from assentry.core.policy_text import duration
-from assentry.core.text import span
+from assentry.core.text import ago
 from assentry.engine.identity import Identities, person_in
 from assentry.errors import NotAllowed, NotFound
+from assentry.extras import needs
+from assentry.server.whereabouts import known
 from assentry.settings import Settings
+from assentry.system import told_to_stop
 
 if TYPE_CHECKING:
     from assentry.server.serving import Address
 
-app = typer.Typer(rich_markup_mode="rich")
-tokens = typer.Typer(rich_markup_mode="rich", help="Tokens with which agents propose over HTTP: give, list, end.")
+app = typer.Typer()
+tokens = typer.Typer(help="Tokens with which agents propose over HTTP: give, list, end.")
 app.add_typer(tokens, name="token")
 
 _URL = "http://127.0.0.1:8750"
@@ -45,7 +47,8 @@ def serve(
 
     Example: assentry serve --port 8750
     """
-    from assentry.server.serving import Address, log_to
+    with needs("server", "assentry serve"):
+        from assentry.server.serving import Address, log_to
 
     if verbose:
         log_to(sys.stderr)
@@ -56,21 +59,20 @@ async def _serve(settings: Settings, address: "Address", *, browser: bool, work:
     from assentry.server.desktop import show
     from assentry.server.serving import standing
 
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    async with standing(settings, address, works=work) as server:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        link = await server.link()
-        tell(f"the inbox is at {server.url}, on {server.premises.store.address}")
-        if link:
-            tell(f"your way in, once and for ten minutes: {link}")
-        else:
-            tell(f"people log in at {server.url}/login; this operating-system user is nobody in the policy")
-        tell("agents connect with a token: assentry token give AGENT; Ctrl-C ends the server in order")
-        if browser and sys.stderr.isatty():
-            show(link or server.url)
-        await stop.wait()
-        tell("no new calls are taken; what was begun ends first")
+    stop = asyncio.Event()
+    with told_to_stop(stop.set):
+        async with standing(settings, address, works=work) as server:
+            link = await server.link()
+            tell(f"the inbox is at {server.url}, on {server.premises.store.address}")
+            if link:
+                tell(f"sign-in link (one use, valid 10 minutes): {link}")
+            else:
+                tell(f"people sign in at {server.url}/login; assentry link NAME makes a link that works once")
+            tell("agents connect with a token: assentry token give AGENT; Ctrl-C ends the server in order")
+            if browser and sys.stderr.isatty():
+                show(link or server.url)
+            await stop.wait()
+            tell("no new calls are taken; what was begun ends first")
 
 
 @app.command()
@@ -147,7 +149,9 @@ def logout(
 def link(
     ctx: typer.Context,
     person: Annotated[str, typer.Argument(metavar="PERSON", help="As the policy names them.")] = "",
-    url: Annotated[str, typer.Option(envvar="ASSENTRY_URL", help="Where people reach the server.")] = _URL,
+    url: Annotated[
+        str, typer.Option(envvar="ASSENTRY_URL", help="Where people reach the server; else where it runs here.")
+    ] = "",
     life: Annotated[str, typer.Option(help="How long it works.")] = "10m",
     as_json: AsJson = False,
 ) -> None:
@@ -164,7 +168,11 @@ def link(
         if person_in(desk.judgement.policy, name) is None:
             raise NotFound(f"{name} is not among the people of the policy; an operator can add them under people:")
         secret = await Identities(desk.store, desk.settings.workspace).link(by, name, duration(life, "--life"))
-        made = f"{url.rstrip('/')}/enter?link={secret}"
+        where = url or desk.settings.server or known(desk.keys.directory, await desk.store.identity())
+        if not where:
+            where = _URL
+            warn(f"found no running server of this database here; the link assumes {_URL}, and --url names another")
+        made = f"{where.rstrip('/')}/enter?link={secret}"
         print_json({"person": name, "link": made}) if as_json else print(made)
 
     at_desk(ctx, work)
@@ -179,6 +187,8 @@ def password(
 
     Example: assentry password alice
     """
+    with needs("server", "assentry password"):
+        import argon2  # noqa: F401  before anybody types
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
     typed = typed or sys.stdin.readline().rstrip("\n")
 
@@ -238,7 +248,7 @@ def list_tokens(ctx: typer.Context, as_json: AsJson = False) -> None:
         if not found:
             return say("no agent has a token; assentry token give AGENT")
         rows = [
-            [inert(each.id[:12]), inert(each.holder), inert(each.made_by), inert(f"{span(now - each.made_at)} ago"),
+            [inert(each.id[:12]), inert(each.holder), inert(each.made_by), inert(ago(now - each.made_at)),
              inert("live" if each.is_live(now) else "ended"), inert(each.about.get("note", ""))]
             for each in found
         ]  # fmt: skip

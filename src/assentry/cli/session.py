@@ -13,7 +13,7 @@ import typer
 from assentry.assemble import Desk, desk
 from assentry.cli.given import Given
 from assentry.core.authority import Principal
-from assentry.engine.gate import os_user
+from assentry.engine.os_user import os_user
 from assentry.engine.policies import may_operate
 from assentry.errors import StoreError
 from assentry.settings import Settings, load

@@ -16,7 +16,7 @@ from assentry.core.text import visible
 from assentry.telling.run_documents import run_document
 from assentry.telling.standing import switch_document
 
-app = typer.Typer(rich_markup_mode="rich")
+app = typer.Typer()
 
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; the agent is told.")]
 Which = Annotated[str, typer.Argument(metavar="[RUN]", help="Its code, or the start of it.", show_default=False)]

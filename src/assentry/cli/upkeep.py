@@ -19,12 +19,11 @@ from assentry.cli.session import AsJson, at_desk, operator, settings_of
 from assentry.core.action import Json
 from assentry.core.audit import Entry
 from assentry.core.policy_text import duration, duration_text
+from assentry.core.text import counted
 from assentry.errors import InvalidArguments, StoreError
 
-app = typer.Typer(rich_markup_mode="rich")
-db = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="PostgreSQL: roles that keep agents from deciding."
-)
+app = typer.Typer()
+db = typer.Typer(no_args_is_help=True, help="PostgreSQL: roles that keep agents from deciding.")
 app.add_typer(db, name="db")
 
 PARTS = ("apsw", "psycopg", "cryptography", "cel-expr-python", "pydantic", "jsonschema", "typer", "rich", "textual")
@@ -56,7 +55,8 @@ def backup(
     entries = at_desk(ctx, work)
     if as_json:
         return print_json({"file": str(goal), "bytes": goal.stat().st_size, "entries": entries})
-    return say(f"{goal}: {goal.stat().st_size:,} bytes, {entries} entries; `assentry restore {file}` puts it back")
+    size, log = counted(goal.stat().st_size, "byte"), counted(entries, "entry")
+    return say(f"{goal}: {size}, {log}; `assentry restore {file}` puts it back")
 
 
 @app.command()
@@ -112,7 +112,7 @@ def purge(
         count = await desk.store.purge(workspace, before, entry)
         if as_json:
             return print_json({"purged": count, "ended_before": before})
-        return say(f"{count} requests that ended more than {duration_text(life)} ago have no payload any more")
+        return say(f"purged the payload of {counted(count, 'request')} that ended more than {duration_text(life)} ago")
 
     at_desk(ctx, work)
 
@@ -152,13 +152,16 @@ def roles(
 @app.command()
 def worker(
     ctx: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="MODULE:GATE", help="Where your gate is.", show_default=False)],
+    target: Annotated[
+        str, typer.Argument(metavar="[MODULE:GATE]", help="Where your gate is; without it, no function runs here.")
+    ] = "",
     capacity: Annotated[int, typer.Option(min=1, max=1000, help="How many at once.")] = 10,
 ) -> None:
     """Run what is approved, for the functions of a module.
 
     Goes on with parked runs of the hosts that it has, once what they wait for is decided. Also moves deadlines on,
-    takes back what is to be undone, and asks `verify` functions about unknown outcomes.
+    takes back what is to be undone, and asks `verify` functions about unknown outcomes. Without a module, where all
+    agents reach a server over HTTP, it looks after deadlines, ladders and leases.
     SIGTERM or Ctrl-C: no new work is taken, and what was begun ends first.
 
     Example: assentry worker shop.agent:gate

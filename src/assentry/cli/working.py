@@ -7,17 +7,20 @@ import signal
 import sys
 from pathlib import Path
 
+from assentry.assemble import gate_for
 from assentry.blocking import BlockingGate
 from assentry.cli.outcome import tell
-from assentry.engine.gate import Gate
+from assentry.engine.gate import Gate, store_of
+from assentry.engine.importing import importing
 from assentry.errors import GuardError, SettingsError
 from assentry.ports import Filter, RunFilter
 from assentry.settings import Settings
+from assentry.system import STOP_SIGNALS, told_to_stop
 
 
 def serve(target: str, capacity: int, settings: Settings) -> None:
-    """The gate's worker has worked until SIGTERM or SIGINT."""
-    gate = found(target)
+    """The worker of the named gate, or of one without functions, has worked until SIGTERM or SIGINT."""
+    gate = found(target) if target else _bare(settings)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     if gate.workspace != settings.workspace:
         tell(f"the gate works in workspace {gate.workspace!r}, whatever --workspace says")
@@ -33,7 +36,8 @@ def found(target: str) -> Gate:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        value: object = importlib.import_module(name)
+        with importing(name):
+            value: object = importlib.import_module(name)
     except ModuleNotFoundError as problem:
         if problem.name and (name == problem.name or name.startswith(f"{problem.name}.")):
             raise SettingsError(f"there is no module {name!r} here; run this where `import {name}` works") from None
@@ -49,9 +53,19 @@ def found(target: str) -> Gate:
     return value
 
 
+def _bare(settings: Settings) -> Gate:
+    """A gate on the database of the settings, where every agent is elsewhere."""
+    if settings.server:
+        raise SettingsError(
+            "a worker needs the database, and the server that ASSENTRY_SERVER or --server names works on it already; "
+            "run it where the database is, without a server"
+        )
+    return gate_for(settings)
+
+
 async def _is_empty(gate: Gate) -> bool:
     """Nobody has asked for anything in this workspace yet."""
-    store, workspace = gate.store, gate.workspace
+    store, workspace = store_of(gate), gate.workspace
     runs, page = await asyncio.gather(
         store.runs(workspace, RunFilter(), limit=1), store.requests(workspace, Filter(), limit=1)
     )
@@ -59,20 +73,20 @@ async def _is_empty(gate: Gate) -> bool:
 
 
 async def _serve(gate: Gate, target: str, capacity: int) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    worker = gate.worker(capacity=capacity)
-    async with worker:
-        tell(f"working for {target} on {gate.store.address}; Ctrl-C or SIGTERM ends it in order")
-        if await _is_empty(gate):
+    stop = asyncio.Event()
+    with told_to_stop(stop.set):
+        async with gate.worker(capacity=capacity):
+            works = f"for {target} on" if target else "without a module (deadlines, ladders and leases) on"
+            tell(f"working {works} {store_of(gate).address}; Ctrl-C or SIGTERM ends it in order")
+            if await _is_empty(gate):
+                tell(
+                    f"{store_of(gate).address} is new and empty: it begins here; if agents work already, they work on "
+                    "another database (run this in their directory, or give both one ASSENTRY_DATABASE)"
+                )
+            await stop.wait()
             tell(
-                f"{gate.store.address} is new and empty: it begins here; if agents work already, they work on another "
-                "database (run this in their directory, or give both one ASSENTRY_DATABASE)"
+                "no new work is taken; what was begun ends first (again to leave at once: its outcome is then unknown)"
             )
-        await stop.wait()
-        tell("no new work is taken; what was begun ends first (again to leave at once: its outcome is then unknown)")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-    await gate.close()
+            for number in STOP_SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+        await gate.close()

@@ -121,6 +121,30 @@ class Declaration:
 
 
 NOTHING_DECLARED = Declaration()
+QUESTIONS = ("reversible", "reach", "outside", "money", "risk")
+"""What a declaration may answer: the four questions, and the risk outright."""
+
+
+class Speaker(Enum):
+    """Who declares something of an action."""
+
+    CODE = "code"
+    POLICY = "policy"
+    SOURCE = "source"
+    """Whoever offers it: a server's hints, an agent elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One answer that somebody gave about an action, and whether it counts."""
+
+    by: Speaker
+    about: str
+    answer: bool | str
+    counts: bool = True
+    because: str = ""
+    instead: bool = False
+    """The policy gave it to stand instead of another answer in the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +156,8 @@ class Fact:
     says: str
     hurts: bool = False
     looked_up: bool = False
+    unit: str = ""
+    """What a count counts, in the plural: `files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +170,7 @@ class Action:
     description: str = ""
     schema: Mapping[str, Json] | None = None
     declared: Declaration = NOTHING_DECLARED
+    """The word of the code that guards or proposes it; the policy's is asked for whenever it is judged."""
     trusted: bool = True
     """The operator vouches for where name, description and schema come from (own code: yes; a foreign server: no)."""
     why: str = ""
@@ -152,7 +179,7 @@ class Action:
     cost: float | None = None
     alternatives: tuple[str, ...] = ()
     claimed: Declaration = NOTHING_DECLARED
-    """What somebody whom the operator does not vouch for says of its effect. It can only raise the risk."""
+    """What whoever offers it says of its effect. Unless the operator vouches for them, it can only raise the risk."""
 
 
 class Basis(Enum):
@@ -175,6 +202,8 @@ class Assessment:
     facts: tuple[Fact, ...] = field(default=())
     vouched: bool = True
     """How far it reaches is the operator's word, or comes from a source that somebody vouches for."""
+    words: tuple[Word, ...] = ()
+    """Who declared what of it, and what counts."""
 
     @property
     def is_known(self) -> bool:

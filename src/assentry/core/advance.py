@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from assentry.core import ladder as ladders
-from assentry.core import running
+from assentry.core import running, waiting
 from assentry.core.action import Json
 from assentry.core.audit import Entry
 from assentry.core.authority import Principal, quorum_met
@@ -18,8 +18,10 @@ from assentry.core.decision import (
     Answer,
     Approve,
     AskUndo,
+    Awaited,
     Begin,
     BeginUndo,
+    CallerLost,
     Cancel,
     Candidate,
     Choose,
@@ -27,6 +29,7 @@ from assentry.core.decision import (
     Deny,
     Event,
     Fail,
+    Findable,
     Finish,
     Freeze,
     LookedAgain,
@@ -41,7 +44,7 @@ from assentry.core.decision import (
     Vote,
 )
 from assentry.core.request import Ask, Executor, Kind, Request, Review, State
-from assentry.core.text import span
+from assentry.core.text import ago
 from assentry.core.verdict import AtEnd, GateKind
 from assentry.errors import (
     AlreadyDecided,
@@ -55,8 +58,8 @@ from assentry.errors import (
 )
 
 LEGAL: dict[State, tuple[type, ...]] = {
-    State.PENDING: (Decided, Seen, Overdue, Cancel, Freeze, Thaw),
-    State.APPROVED: (LookedAgain, Begin, Overdue, Cancel),
+    State.PENDING: (Decided, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
+    State.APPROVED: (LookedAgain, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
     State.DONE: (AskUndo, Reviewed, Overdue),
@@ -74,16 +77,18 @@ LEGAL: dict[State, tuple[type, ...]] = {
 
 
 def opened(
-    ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: Mapping[str, str] | None = None
+    ask: Ask, now: datetime, *, worker: str, lease: timedelta, sealed: Mapping[str, str] | None = None, caller: str = ""
 ) -> Change:
     """The change that puts a new request where its verdict says: waiting, running, approved or refused.
 
-    Without a `worker` nothing starts yet: what need not wait is approved.
+    Without a `worker` nothing starts yet: what need not wait is approved. A `caller` is the process that waits, where
+    only that process can find the request again.
     """
     verdict = ask.candidate.verdict
     request = Request(
-        ask=ask, state=State.PENDING, version=1, changed_at=now, candidate=ask.candidate, sealed=sealed or {}
-    )
+        ask=ask, state=State.PENDING, version=1, changed_at=now, candidate=ask.candidate, sealed=sealed or {},
+        callers=(caller,) if caller else (),
+    )  # fmt: skip
     asked = entry(request, now, "request.asked", ask.agent, gate=str(verdict.gate), rule=verdict.rule)
     if verdict.observed is not None:
         asked = replace(asked, body={**asked.body, "observed": str(verdict.observed)})
@@ -124,6 +129,12 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
         case Cancel(by, reason):
             ended = replace(request, word="cancel", reason=reason, decided_by=by, decided_at=now)
             return moved(_ended(ended, State.CANCELLED), now, "request.cancelled", by)
+        case Awaited():
+            return waiting.awaited(request, event, now)
+        case Findable():
+            return waiting.findable(request, now)
+        case CallerLost():
+            return waiting.caller_lost(request, event, now)
         case LookedAgain():
             return running.looked_again(request, event, now)
         case Begin():
@@ -151,21 +162,27 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
 def why_not(request: Request, event: Event, now: datetime) -> AssentryError:
     """Why `event` cannot happen to `request` any more, in words a person can act on."""
     named = {"request_id": request.id, "code": request.code, "state": str(request.state)}
-    ago = span(now - (request.decided_at or request.changed_at))
+    when = ago(now - (request.decided_at or request.changed_at))
     if isinstance(event, Decided | Cancel | Seen | Overdue):
         by = request.decided_by or {"silence": "the time limit", "policy": "policy"}.get(request.word, "somebody")
         verb = {
             "deny": "denied", "modify": "approved with changes", "choose": "decided", "answer": "answered",
-            "revise": "sent back", "cancel": "withdrawn", "policy": "refused",
+            "revise": "sent back", "cancel": "withdrawn", "dismiss": "dismissed", "policy": "refused",
         }.get(request.word, "approved")  # fmt: skip
         if request.state is State.EXPIRED:
             verb = "ended without an answer"
         then = "" if request.state in (State.APPROVED, State.DENIED, State.EXPIRED) else f"; it is {request.state} now"
         return AlreadyDecided(
-            f"request {request.code} was already {verb} by {by} {ago} ago{then}",
+            f"request {request.code} was already {verb} by {by} {when}{then}",
             **named,
             by=by,
             at=request.decided_at,
+        )
+    if isinstance(event, Begin) and request.abandoned_at is not None:
+        return PermitMismatch(
+            f"request {request.code} is {request.state}: its caller showed no sign of life and was taken for gone; "
+            "propose it again",
+            **named,
         )
     if isinstance(event, Begin):
         return PermitMismatch(
@@ -204,6 +221,11 @@ def _decided(request: Request, event: Decided, now: datetime) -> Change | None:
             f"request {request.code} changed since it was shown; look at it again, then decide",
             request_id=request.id, code=request.code, state=str(request.state),
         )  # fmt: skip
+    if request.abandoned_at is not None:
+        if not isinstance(event.decision, Deny):
+            raise waiting.not_waited_for(request)
+        if not event.decision.reason.strip():
+            return waiting.dismissed(request, event.decision, event.by, now)
     match event.decision:
         case Approve(note):
             return _approved(request, event, request.candidate, "approve", note, now)
@@ -324,15 +346,18 @@ def _time_passed(request: Request, now: datetime) -> Change:
     ladder = request.candidate.verdict.ladder
     entries: list[Entry] = []
     while (step := ladders.climb(ladder, _start(request), request.rung)) and step.at <= now:
-        added = tuple(name for name in step.tells if name not in request.told)
+        added = tuple(name for name in step.adds if name not in request.told)
         request = replace(request, rung=request.rung + 1, told=request.told + added)
-        kind = "request.escalated" if step.tells else "request.reminded"
-        entries.append(entry(request, now, kind, "time", tells=list(step.tells), rung=request.rung))
+        if step.rung.remind or not added:
+            entries.append(entry(request, now, "request.reminder_due", "time", rung=request.rung))
+        if added:
+            entries.append(entry(request, now, "request.widened", "time", may_decide=list(added), rung=request.rung))
     if request.ends_at is None or now < request.ends_at:
         change = Change(replace(request, version=request.version + 1, changed_at=now, due_at=_due(request)))
         return change.also(*entries)
     request = replace(request, due_at=None)
-    at_end = ladder.at_end
+    # What nobody waits for ends at its end, whatever the ladder would make of it otherwise.
+    at_end = ladder.at_end if request.abandoned_at is None else AtEnd.DENY
     if at_end is AtEnd.PROCEED and _may_proceed_on_silence(request):
         request = replace(request, word="silence", decided_at=now, reason="nobody objected in time")
         if request.ask.kind is Kind.QUESTION:
@@ -344,7 +369,8 @@ def _time_passed(request: Request, now: datetime) -> Change:
         return moved(request, now, "request.decided", "silence", word="silence", votes=[]).also(*entries)
     if at_end is AtEnd.STAY:
         return moved(replace(request, ends_at=None), now, "request.parked", "time").also(*entries)
-    request = replace(request, word="silence", decided_at=now, reason="nobody answered in time")
+    gone = f"; {waiting.NOBODY_WAITS}" if request.abandoned_at is not None else ""
+    request = replace(request, word="silence", decided_at=now, reason=f"nobody answered in time{gone}")
     return moved(_ended(request, State.EXPIRED), now, "request.expired", "silence").also(*entries)
 
 

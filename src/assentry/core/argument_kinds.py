@@ -37,6 +37,8 @@ RECORD = 1 << 23
 FLAG = 1 << 24
 """A yes or no here only says what to show."""
 QUERY = 1 << 25
+MONEY = 1 << 26
+"""An amount whose name says that it is money; `amount`, `total` and `sum` may be of anything."""
 WHERE = PLACE | PATH | TARGET | FILTER
 PROGRAM = COMMAND | CODE | SQL
 
@@ -78,6 +80,9 @@ _BY_WHOLE_NAME: tuple[tuple[int, str], ...] = (
         match_all"""),
     (SENDER, "from_email from_address sender_email sender_address reply_to reply_to_email"),
 )  # fmt: skip
+_MONEY_WORDS = frozenset(
+    "price cost fee budget subtotal salary payment refund cent pay paid due money deposit discount".split()
+)
 _NOT_SIZE = frozenset("batch page font image window pool sample chunk step vm instance".split())
 _ONE_THING = NOT_COUNTED | AMOUNT | CURRENCY | COUNT | SIZE | PROSE | PROGRAM | OPERATION
 """Kinds that are one value even where they are named in the plural."""
@@ -86,6 +91,27 @@ SUMS = frozenset("value amount units unit major minor number gross net total sum
 """What the sum itself is called inside an object that stands for an amount, or the number in one for a count."""
 WHOM = frozenset("id value number phone address user username handle channel email mail".split())
 """What whoever is meant is called inside an object that stands for a recipient."""
+_LEAVES_OUT = tuple(
+    frozenset(row.split())
+    for row in (
+        "exclude excludes excluded excluding exclusion exclusions",
+        "except excepted excepting exception exceptions",
+        "skip skips skipped skipping",
+        "keep keeps kept keeping",
+        "ignore ignores ignored ignoring",
+        "omit omits omitted omitting",
+        "exempt exempted exemption exemptions",
+        "preserve preserved retain retained spare spared",
+        "without",
+        "not",
+        "but",
+    )
+)
+"""Words in the name of an argument that say that the action leaves alone what stands there."""
+_PERHAPS_LEFT_OUT = frozenset(
+    "excluded excepted skipped kept ignored omitted exempted preserved retained spared not but".split()
+)
+"""`skipped_jobs` are left alone by one action and run again by another; `not_active_ids` are deleted."""
 _NEVER = {"reply_to": RECIPIENT, "from_email": RECIPIENT, "sender_email": RECIPIENT, "max_tokens": COUNT}
 
 
@@ -116,11 +142,25 @@ def of(key: str) -> int:
         kind |= SIZE
     if last != parts[-1] and not kind & _ONE_THING:
         kind |= LISTED
+    if kind & AMOUNT and any(singular(part) in _MONEY_WORDS or part.upper() in CODES for part in parts):
+        kind |= MONEY
     if kind & AMOUNT and parts[0] in _SHOWS:
         kind |= FLAG
     if is_secret_name(key) or is_token_name(key):
         kind |= SECRET
     return kind & ~_NEVER.get(whole, 0)
+
+
+@lru_cache(maxsize=4096)
+def is_left_out(key: str, action: tuple[str, ...]) -> bool:
+    """What stands in this field is spared, unless the name of the `action` says so: `skip_jobs` acts on `skip_ids`."""
+    parts = words(key)
+    return any(not row.isdisjoint(parts) and row.isdisjoint(action) for row in _LEAVES_OUT)
+
+
+def is_perhaps_left_out(key: str) -> bool:
+    """The same word may say what kind of things the action acts on."""
+    return not _PERHAPS_LEFT_OUT.isdisjoint(words(key))
 
 
 @lru_cache(maxsize=1024)

@@ -50,11 +50,10 @@ _MANY_KEYS = 20
 """An object with more keys than this, in a field named in the plural, is a list of what the keys name."""
 _LIKE_LISTS = kinds.LISTED | kinds.RECIPIENT | kinds.AMOUNT | kinds.COUNT | kinds.TARGET | kinds.FILTER
 NO_AMOUNT = "no amount is given"
+ONLY_LEFT_OUT = "how many is not known, only what is left out is listed"
+PERHAPS_LEFT_OUT = "how many is not known, a list may name what is left out or what is acted on"
 NO_RECIPIENT = "no recipient is named"
 _RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
-
-
-_AT_THE_START = 8
 
 
 class Look:
@@ -64,23 +63,22 @@ class Look:
     count = size = unscanned = 0
     count_key = currency = environment = unbounded = ""
     only_reads: bool | None = None
-    sudo = to_shell = truncated = False
+    sudo = to_shell = truncated = names_money = False
 
-    def __init__(self, *, is_read: bool, sends: bool = False) -> None:
-        self.is_read, self.sends = is_read, sends
+    def __init__(self, *, is_read: bool, sends: bool = False, action: tuple[str, ...] = ()) -> None:
+        self.is_read, self.sends, self.action = is_read, sends, action
         self.found: dict[str, dict[str, Any]] = {}
         self.amounts: list[Money] = []
+        self.amount_keys: list[str] = []
+        """Where each of the amounts stands."""
+        self.names: frozenset[str] = frozenset()
+        """The arguments' own names; those inside an object may be the agent's."""
         self.waiting: list[tuple[str, Json]] = []
         self.totals: dict[str, int] = {}
         self.awaited = ""
         """An amount that should be somewhere, and why it is not known if it is nowhere."""
         self.mentioned: dict[str, None] = {}
         """Addresses in the prose of what is sent: recipients only if there are no others."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Nothing was measured or flagged: no attribute was set beyond those that every look starts with."""
-        return len(self.__dict__) == _AT_THE_START and not self.amounts
 
     def note(self, what: str, found: Iterable[str]) -> None:
         known = self.found.get(what)
@@ -95,11 +93,32 @@ class Look:
         known[what] = why if known.get(what, why) else ""
 
     def over(self, args: Mapping[str, Json]) -> None:
-        self.waiting = waiting = list(islice(args.items(), MOST_VALUES))
+        """Everything is looked at; what is left out does not count as what is acted on.
+
+        Only the arguments themselves are told apart by their names: those inside an object may be the agent's own.
+        """
+        self.names = frozenset(islice(args, MOST_VALUES))
+        acted: list[tuple[str, Json]] = []
+        spared: list[tuple[str, Json]] = []
+        for key, value in islice(args.items(), MOST_VALUES):
+            (spared if kinds.is_left_out(key, self.action) else acted).append((key, value))
         if len(args) > MOST_VALUES:
             self.unscanned = len(args) - MOST_VALUES
         if self.sends:
             self.keys(args)
+        self.each(acted)
+        if spared:
+            before, named = (self.count, self.count_key), tuple(spared)
+            self.each(spared)
+            unsure = any(kinds.is_perhaps_left_out(key) for key, _ in named)
+            if self.count > before[0] and (unsure or not before[0]):
+                before = 0, ""
+                if not self.is_read:
+                    self.unread("count", PERHAPS_LEFT_OUT if unsure else ONLY_LEFT_OUT)
+            self.count, self.count_key = before
+
+    def each(self, waiting: list[tuple[str, Json]]) -> None:
+        self.waiting = waiting
         for key, value in waiting:
             if type(value) is str:
                 self.text(key, value)
@@ -349,7 +368,12 @@ class Look:
             self.unread("amount")
         else:
             scale, currency = kinds.scale_of(key)
-            self.amounts.append(Money(abs(money.amount) / scale, money.currency or currency))
+            if kinds.of(key) & kinds.MONEY:
+                self.names_money = True
+            # A division rounds to 28 digits.
+            amount = money.amount if scale == 1 else money.amount / scale
+            self.amount_keys.append(key)
+            self.amounts.append(Money(amount, money.currency or currency))
 
     def mapping(self, key: str, value: Mapping[str, Json], waiting: list[tuple[str, Json]]) -> None:
         kind = kinds.of(key)

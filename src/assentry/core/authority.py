@@ -6,6 +6,7 @@ One function answers for every surface. Identity comes from the edge; what a per
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from types import MappingProxyType
 from typing import Literal
 
@@ -20,6 +21,19 @@ ASSENTRY = "assentry"
 """Who does what Assentry does by itself."""
 OPERATOR = "operator"
 """The role that may change policy, people, tokens and grants, where people are configured and somebody holds it."""
+
+_SOMEONE_ELSE = "so someone else must decide (or the policy says self_review: allow)"
+
+
+class Excluded(Enum):
+    """Why somebody who is a reviewer has no vote on a request."""
+
+    ITSELF = "it is the agent itself"
+    OWNER = "owner of the agent"
+    ASKER = "made the request"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +99,18 @@ def may_decide(
         if known is None:
             return f"{principal.name} is not among the people of the policy; an operator can add them"
         principal = known
-    if principal.name == agent:
-        return "the agent that asks cannot decide"
-    if not policy.allows_self_review and (reason := _is_own(policy, principal, agent, asked_by)):
-        return reason
+    match why_excluded(policy, principal, agent, asked_by):
+        case Excluded.ITSELF:
+            return "the agent that asks cannot decide"
+        case Excluded.OWNER:
+            return f"{principal.name} owns {agent}, {_SOMEONE_ELSE}"
+        case Excluded.ASKER:
+            return f"{principal.name} made this request, {_SOMEONE_ELSE}"
+        case None:
+            pass
     duty = duties(policy, now)
     if reviewers and not any(selects(selector, principal, duty) for selector in reviewers):
-        return f"this waits for {' or '.join(reviewers)}, and {principal.name} is none of them"
+        return f"this waits for {' or '.join(reviewers)}, and {principal.name} is not one of them"
     if principal.name in already_voted:
         return f"{principal.name} has already decided; another person is needed"
     return None
@@ -160,14 +179,19 @@ def quorum_met(quorum: Quorum, approvals: Collection[Principal]) -> bool:
     return len(people) >= quorum.count and _roles_filled(quorum.roles, tuple(people.values()))
 
 
-def _is_own(policy: Policy, principal: Principal, agent: str, asked_by: str) -> str:
+def why_excluded(policy: Policy, principal: Principal, agent: str, asked_by: str = "") -> Excluded | None:
+    """Why this person has no vote on what `agent` asks, whoever the reviewers are; `None` if they have one."""
+    if principal.name == agent:
+        return Excluded.ITSELF
+    if policy.allows_self_review:
+        return None
     entry = policy.agent_named(agent)
     if entry is not None and entry.owner == principal.name:
-        return f"{principal.name} owns {agent}, so somebody else decides (or the policy says self_review: allow)"
+        return Excluded.OWNER
     asker = resolve(policy, asked_by)
     if asked_by and (asked_by == principal.name or (asker is not None and asker.name == principal.name)):
-        return f"{principal.name} asked for this, so somebody else decides (or the policy says self_review: allow)"
-    return ""
+        return Excluded.ASKER
+    return None
 
 
 def _roles_filled(roles: tuple[str, ...], people: tuple[Principal, ...]) -> bool:

@@ -7,13 +7,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from assentry.core.action import Fact, Json, Risk
+from assentry.core.action import Basis, Fact, Json, Risk
 from assentry.core.advance import phrase
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate, Vote
+from assentry.core.declared import who_said
+from assentry.core.effect_text import Answer, answers, grounds, undo_answer
 from assentry.core.request import STOPS, Kind, Option, Question, Request, Review, State
-from assentry.core.text import lookalikes, span, visible
+from assentry.core.text import ago, counted, lookalikes, sentence, span, visible
 from assentry.core.verdict import AtEnd, GateKind
+from assentry.core.waiting import NOBODY_WAITS
 
 NO_DRAFTS = "x-assentry-no-drafts"
 """Stands in the schema of a call whose program could not use instructions for another draft."""
@@ -33,6 +36,8 @@ class OptionLine:
     says: str
     runs: bool
     reversible: bool
+    undo: str
+    """The same in words, marked where it is a guess."""
     risk: Risk | None
     forbidden: bool
     phrase: str
@@ -66,12 +71,20 @@ class Briefing:
     run: str
     asked_at: datetime
     facts: tuple[Fact, ...]
-    effect: tuple[str, ...]
+    effect: tuple[Answer, ...]
+    grounds: str
+    """Why the effect is thought to be this one; says so where it is guessed."""
+    declared: tuple[str, ...]
+    """Who declared what of the effect, and whose word does not count."""
     why: tuple[str, ...]
     options: tuple[OptionLine, ...]
     question: Question | None
+    abandoned_at: datetime | None
+    """Since when nobody is waiting for it any more; then it cannot be approved, only dismissed."""
     ends_at: datetime | None
     time_left: str
+    paused: bool
+    """Its time stands still."""
     then: str
     needed_by: datetime | None
     if_denied: str
@@ -94,12 +107,20 @@ class Briefing:
     votes: tuple[Vote, ...]
     phrase: str
     outcome: str
+    on_silence: bool
+    """It was let pass because nobody objected, or answered, in time."""
     result: Json
     error: str
     undo_until: datetime | None
     review: Review
     schema: Mapping[str, Json] | None
     policy_version: int
+
+    @property
+    def starts_when_seen(self) -> bool:
+        """Its time begins once somebody has seen it."""
+        waits = self.state is State.PENDING and not self.paused
+        return waits and self.ends_at is None and self.gate is GateKind.SOFT
 
     @property
     def heading(self) -> str:
@@ -120,10 +141,11 @@ _STOP_WORDS = {
 """What approving means where a run stopped by itself."""
 
 
-def _effect(request: Request, *, is_stop: bool) -> tuple[str, ...]:
+def _effect(request: Request, *, is_stop: bool) -> tuple[Answer, ...]:
+    candidate = request.candidate
     if is_stop:
-        return _STOP_WORDS[request.candidate.action.name]
-    return effect_words(request.candidate) if request.ask.kind is Kind.ACTION else ()
+        return tuple(Answer(says, False, Basis.DECLARED) for says in _STOP_WORDS[candidate.action.name])
+    return answers(candidate.action, candidate.assessment) if request.ask.kind is Kind.ACTION else ()
 
 
 def brief(request: Request, now: datetime) -> Briefing:
@@ -134,6 +156,7 @@ def brief(request: Request, now: datetime) -> Briefing:
     is_stop = _is_stop(candidate)
     is_action = ask.kind is Kind.ACTION
     args = restore(candidate.args_text) if candidate.args_text else {}
+    acts = is_action and not is_stop
     facts = () if is_stop else candidate.assessment.facts
     return Briefing(
         id=ask.id,
@@ -149,11 +172,15 @@ def brief(request: Request, now: datetime) -> Briefing:
         asked_at=ask.created_at,
         facts=tuple(replace(fact, says=_apart(fact.says)) for fact in facts),
         effect=_effect(request, is_stop=is_stop),
+        declared=() if is_stop or not is_action else tuple(map(_apart, who_said(candidate.assessment.words))),
+        grounds=visible(grounds(candidate.action, candidate.assessment), lines=False) if acts else "",
         why=_why(candidate),
         options=tuple(_line(number, option) for number, option in enumerate(ask.options)),
         question=ask.question,
-        ends_at=request.ends_at if request.frozen_at is None else None,
+        abandoned_at=request.abandoned_at,
+        ends_at=request.ends_at if request.frozen_at is None and request.abandoned_at is None else None,
         time_left=_time_left(request, now),
+        paused=request.state is State.PENDING and request.frozen_at is not None,
         then=_then(request),
         needed_by=ask.needed_by,
         if_denied=ask.if_denied,
@@ -173,6 +200,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         votes=request.votes,
         phrase=phrase(candidate) if manual else "",
         outcome=_outcome(request, now),
+        on_silence=_on_silence(request),
         result=restore(request.result_text) if request.result_text else None,
         error=request.error,
         undo_until=request.undo_until if request.state is State.DONE else None,
@@ -222,25 +250,6 @@ def _apart(text: str) -> str:
     return visible(text, lines=False).replace("·", "⟨U+00B7⟩")
 
 
-def effect_words(candidate: Candidate) -> tuple[str, ...]:
-    """The four answers in words, the one that hurts first."""
-    effect = candidate.assessment.effect
-    words = ["can be undone" if effect.reversible else "cannot be undone"]
-    words.append(
-        {
-            "nothing": "changes nothing",
-            "local": "changes only this machine" if effect.outside else "stays on this machine",
-            "service": "changes a service",
-            "organisation": "reaches the whole organisation",
-        }[effect.reach.value]
-    )
-    if effect.outside:
-        words.append("leaves our systems")
-    if effect.money:
-        words.append("costs money")
-    return tuple(words)
-
-
 def _is_stop(candidate: Candidate) -> bool:
     """Only a run that stops by itself has a trigger of such a name."""
     name = candidate.action.name
@@ -250,17 +259,16 @@ def _is_stop(candidate: Candidate) -> bool:
 def _why(candidate: Candidate) -> tuple[str, ...]:
     verdict = candidate.verdict
     # That critical actions wait is what the default says already.
-    plain = verdict.rule.startswith("default")
+    plain = verdict.by_default
     fired = [each.says for each in verdict.triggers if not (plain and each.name == "critical")]
     said = [verdict.because.strip(), *fired]
-    sentences = dict.fromkeys(each[:1].upper() + each[1:] for each in said if each)
-    return tuple(visible(sentence, lines=False) for sentence in sentences)
+    return tuple(dict.fromkeys(visible(sentence(each), lines=False) for each in said if each))
 
 
 def _line(number: int, option: Option) -> OptionLine:
     label, consequence, candidate = option.label, option.consequence, option.candidate
     if candidate is None:
-        return OptionLine(number, label, consequence, "", False, True, None, False, "")
+        return OptionLine(number, label, consequence, "", False, True, "", None, False, "")
     manual = candidate.verdict.gate is GateKind.MANUAL
     return OptionLine(
         number=number,
@@ -269,6 +277,7 @@ def _line(number: int, option: Option) -> OptionLine:
         says=candidate.says,
         runs=True,
         reversible=candidate.assessment.effect.reversible,
+        undo=undo_answer(candidate.action, candidate.assessment).words,
         risk=candidate.assessment.risk,
         forbidden=candidate.verdict.gate is GateKind.FORBID,
         phrase=phrase(candidate) if manual else "",
@@ -281,6 +290,8 @@ def _line(number: int, option: Option) -> OptionLine:
 def _time_left(request: Request, now: datetime) -> str:
     if request.state is not State.PENDING:
         return ""
+    if request.abandoned_at is not None:
+        return "nobody is waiting"
     if request.frozen_at is not None:
         return "stands still while its run is paused"
     if request.ends_at is not None:
@@ -291,6 +302,8 @@ def _time_left(request: Request, now: datetime) -> str:
 
 
 def _then(request: Request) -> str:
+    if request.state is State.PENDING and request.abandoned_at is not None:
+        return "dismiss it"
     ladder = request.candidate.verdict.ladder
     endless = request.frozen_at is not None or (ladder.limit is None and request.ends_at is None)
     if request.state is not State.PENDING or endless:
@@ -318,6 +331,10 @@ def _differences(request: Request) -> tuple[Difference, ...]:
 def _warnings(request: Request) -> tuple[str, ...]:
     found = []
     candidate = request.candidate
+    if request.abandoned_at is not None and request.state is State.PENDING:
+        found.append(
+            f"{NOBODY_WAITS}: its caller is gone, so it cannot be approved; deny it without a reason to dismiss it"
+        )
     if candidate.verdict.observed is not None:
         found.append(f"OBSERVE MODE: nothing is held; this would have been {candidate.verdict.observed}")
     if request.changes and request.state is not State.PENDING:
@@ -330,7 +347,7 @@ def _warnings(request: Request) -> tuple[str, ...]:
     if candidate.args_text and _hides(restore(candidate.args_text)):
         found.append("text contains invisible or control characters; they are spelled out")
     if request.sealed:
-        found.append(f"{len(request.sealed)} secret parts are hidden; what cannot be seen here will run")
+        found.append(f"{counted(len(request.sealed), 'secret part')} hidden; what cannot be seen here will run")
     if request.purged:
         found.append("the payload was purged after its retention; the log still proves what was decided")
     return tuple(found)
@@ -345,10 +362,17 @@ def _hides(value: Json) -> bool:
     return isinstance(value, list) and any(_hides(item) for item in value)
 
 
+def _on_silence(request: Request) -> bool:
+    return request.word == "silence" and request.state not in (State.PENDING, State.EXPIRED)
+
+
 def _outcome(request: Request, now: datetime) -> str:
     if request.state is State.PENDING:
         return ""
-    when = f" {span(now - request.decided_at)} ago" if request.decided_at else ""
-    by = {"silence": "silence", "policy": "policy"}.get(request.word, request.decided_by)
+    when = f" {ago(now - request.decided_at)}" if request.decided_at else ""
+    if request.word == "silence":
+        how = "WENT AHEAD ON SILENCE" if _on_silence(request) else "nobody answered"
+        return f"{request.state}: {how}{when}" + (f": {request.reason}" if request.reason else "")
+    by = "policy" if request.word == "policy" else request.decided_by
     told = f"{request.word or 'ran'} by {by}{when}" if by else f"ran without waiting ({request.candidate.verdict.rule})"
     return f"{request.state}: {told}" + (f": {request.reason}" if request.reason else "")

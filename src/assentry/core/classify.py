@@ -1,22 +1,22 @@
 """What an action would do: the operator's word first, then the catalogue, then names, descriptions and schemas.
 
 Two halves. `profile` reads everything that stays the same from call to call and can be kept beside a guarded
-function. `assess` looks at one call's arguments, which may raise what the profile says and lower it only where the
-operator vouches for the source and the arguments themselves show it. Every step leaves a sentence.
+function; whose word counts there is settled in `declared`. `classify` looks at one call's arguments, which may raise
+what the profile says and lower it only where the operator vouches for the source and the arguments themselves show
+it. Every step leaves a sentence.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from assentry.core import argument_kinds as kinds
-from assentry.core.action import Action, Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
+from assentry.core.action import Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
 from assentry.core.catalogue import Entry, find_entry
+from assentry.core.declared import NOTHING_SAID, Said, Settled, settled, words_of
 from assentry.core.description import Signs, signs_in
-from assentry.core.facts import facts_of
+from assentry.core.facts import reading_of
 from assentry.core.names import VERBS, Family, Name, graver_verb, split_name, words
 
-_EMPTY = Declaration()
 _READ = Effect(reversible=True, reach=Reach.NOTHING)
 
 FAMILY_EFFECTS: Mapping[Family, Effect] = {
@@ -75,6 +75,9 @@ class Profile:
     name: str
     schema: Mapping[str, Json] | None
     declared: Declaration
+    """What holds of everything that was declared of it."""
+    answers_bind: bool
+    """A declared risk is at least what the answers come to."""
     trusted: bool
     base: Assessment
     """The assessment of a call whose arguments say nothing more."""
@@ -87,53 +90,42 @@ class Profile:
     """Arguments that, where given, show that a reading name does more than look."""
     choices: frozenset[str] = frozenset()
     """Arguments for which the schema enumerates what may be given."""
-
-
-def classify(
-    action: Action, *, declarations: Mapping[str, Declaration] | None = None, domains: Sequence[str] = ()
-) -> Assessment:
-    """The effect of `action`, its risk, and every reason. `declarations` map names or patterns to the policy's word."""
-    declared = action.declared
-    for pattern, word in (declarations or {}).items():
-        if pattern == action.name or fnmatchcase(action.name, pattern):
-            declared = _filled(declared, word)
-    known = profile(action.name, action.description, action.schema, declared, action.trusted, action.claimed)
-    return assess(known, action.args, domains=domains)
+    unclaimed: "Profile | None" = None
+    """The same without what a stranger claims of it, where one claims anything; the worse of the two holds."""
 
 
 def profile(
-    name: str,
-    description: str = "",
-    schema: Mapping[str, Json] | None = None,
-    declared: Declaration = _EMPTY,
-    trusted: bool = True,
-    claimed: Declaration = _EMPTY,
+    name: str, description: str = "", schema: Mapping[str, Json] | None = None, said: Said = NOTHING_SAID
 ) -> Profile:
-    """Everything about an action that does not depend on one call's arguments.
-
-    `declared` is the operator's word and holds; what is `claimed` by others can only make it worse.
-    """
+    """Everything about an action that does not depend on one call's arguments."""
     parts = split_name(name)
     entry = find_entry(parts)
     signs, parameters = signs_in(description), _parameters(schema)
-    guess = _guess(parts, entry, signs, parameters, trusted=trusted)
-    if not trusted:
+    guess = _guess(parts, entry, signs, parameters, trusted=said.trusted)
+    claimed = NOTHING_SAID.source
+    if not said.trusted:
         # What a stranger says counts against it as much as our own words would.
         ours = _guess(parts, entry, signs, parameters, trusted=True)
         guess = guess.raised(ours.effect, ours.reasons[0]).at_least(ours.least, ours.reasons[0])
-    base = _with_declared(_worse(guess, claimed), declared)
-    if not (claimed.is_empty or declared.is_empty):
-        # What was claimed and then pinned by the operator must not take away what speaks against it without the claim.
-        plain = _with_declared(guess, declared)
-        base = base if base.risk >= plain.risk else replace(base, risk=plain.risk, reasons=plain.reasons)
+        claimed = said.source
+    held = settled(said)
+    declared = held.declaration
+    base = _with_declared(_worse(guess, claimed), held)
+    unclaimed = None
+    if not claimed.is_empty:
+        unclaimed = profile(name, description, schema, replace(said, source=NOTHING_SAID.source))
+        base = _worse_of(base, unclaimed.base)
         least = claimed.risk if declared.risk is None and not declared.is_complete else None
         base = base if least is None or base.risk >= least else replace(base, risk=least)
-    if not trusted and declared.reach is None:
-        base = replace(base, vouched=False)
+    vouched = said.trusted or declared.reach is not None
+    base = replace(base, vouched=vouched, words=words_of(said, base.effect, base.risk))
     telling = _TELLING.get(parts.verb or "", frozenset()) if base.effect.is_read else frozenset()
     pays = parts.family in {Family.PAY, Family.SEND} or "transfer" in parts.verbs
     text = entry.text if entry else ""
-    return Profile(name, schema, declared, trusted, base, text, parts.family, pays, telling, _choices(schema))
+    return Profile(
+        name, schema, declared, held.answers_bind, said.trusted, base, text, parts.family, pays, telling,
+        _choices(schema), unclaimed,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,27 +241,20 @@ def _choices(schema: Mapping[str, Json] | None) -> frozenset[str]:
     return frozenset(name for name, each in properties.items() if isinstance(each, Mapping) and "enum" in each)
 
 
-def _filled(first: Declaration, then: Declaration) -> Declaration:
-    return Declaration(
-        reversible=then.reversible if first.reversible is None else first.reversible,
-        reach=then.reach if first.reach is None else first.reach,
-        outside=then.outside if first.outside is None else first.outside,
-        money=then.money if first.money is None else first.money,
-        risk=then.risk if first.risk is None else first.risk,
-    )
-
-
-def _with_declared(guess: _Guess, declared: Declaration) -> Assessment:
+def _with_declared(guess: _Guess, held: Settled) -> Assessment:
+    declared = held.declaration
     if declared.is_empty:
         risk = max(guess.effect.risk, guess.least, key=lambda risk: risk.rank)
         return Assessment(guess.effect, risk, guess.basis, guess.reasons)
     effect = _pinned(guess.effect, declared)
     answers, complete = declared.answers, declared.is_complete
-    risk = declared.risk or effect.risk
-    if declared.risk is None and not complete and guess.least > risk and effect == guess.effect:
-        risk = guess.least
+    risk = effect.risk
+    if not complete and guess.least > risk and _stricter(effect, guess.effect) == effect:
+        risk = guess.least  # no answer is milder than what was known without it
+    if declared.risk is not None and (not held.answers_bind or declared.risk > risk):
+        risk = declared.risk
     said = [*answers, *(("risk",) if declared.risk is not None else ())]
-    reasons = (f"The operator declares: {', '.join(said)}.", *(() if complete else guess.reasons))
+    reasons = (f"Declared: {', '.join(said)}.", *(() if complete else guess.reasons))
     return Assessment(effect, risk, Basis.DECLARED, reasons)
 
 
@@ -291,30 +276,46 @@ def _stricter(one: Effect, other: Effect) -> Effect:
     )
 
 
-def assess(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str] = ()) -> Assessment:
-    """The assessment of one call: the profile's, raised by what its arguments show."""
-    facts = facts_of(profile.name, args, schema=profile.schema, domains=domains)
+def classify(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str] = ()) -> Assessment:
+    """What one call would do: its profile, raised by what the arguments show."""
+    found = _classified(profile, args, domains)
+    # A stranger's claim changes what the arguments are looked at for; it must not take away what they show without it.
+    return found if profile.unclaimed is None else _worse_of(found, _classified(profile.unclaimed, args, domains))
+
+
+def _worse_of(one: Assessment, other: Assessment) -> Assessment:
+    """The first, with whatever is worse in the other."""
+    risk = max(one.risk, other.risk, key=lambda risk: risk.rank)
+    effect = _stricter(one.effect, other.effect)
+    if (effect, risk) == (one.effect, one.risk):
+        return one
+    return replace(one, effect=effect, risk=risk, reasons=tuple(dict.fromkeys((*one.reasons, *other.reasons))))
+
+
+def _classified(profile: Profile, args: Mapping[str, Json], domains: Sequence[str]) -> Assessment:
+    is_declared = bool(profile.declared.money)
+    reading = reading_of(profile.name, args, schema=profile.schema, domains=domains, declared_money=is_declared)
+    facts = reading.facts
     tells = bool(profile.telling) and not profile.telling.isdisjoint(args)
     if not facts and not tells:
         return profile.base
     found = {fact.name: fact for fact in facts}
-    call = _Call(profile, args, profile.base)
+    call = _Call(profile, args, profile.base, is_money=reading.is_money)
     if tells:
         given = ", ".join(sorted(profile.telling & args.keys()))
         call.becomes(FAMILY_EFFECTS[Family.MAKE], f"Given {given}, it does more than look.")
     for look in _LOOKS:
         look(call, found)
-    basis = profile.base.basis
-    return Assessment(call.effect, call.risk, basis, tuple(call.reasons), facts, profile.base.vouched)
+    return replace(profile.base, effect=call.effect, risk=call.risk, reasons=tuple(call.reasons), facts=facts)
 
 
 class _Call:
     """One call while its facts are weighed."""
 
-    __slots__ = ("args", "effect", "profile", "reasons", "risk")
+    __slots__ = ("args", "effect", "is_money", "profile", "reasons", "risk")
 
-    def __init__(self, profile: Profile, args: Mapping[str, Json], base: Assessment) -> None:
-        self.profile, self.args = profile, args
+    def __init__(self, profile: Profile, args: Mapping[str, Json], base: Assessment, *, is_money: bool) -> None:
+        self.profile, self.args, self.is_money = profile, args, is_money
         self.effect, self.risk, self.reasons = base.effect, base.risk, list(base.reasons)
 
     def becomes(self, effect: Effect, reason: str) -> None:
@@ -323,9 +324,15 @@ class _Call:
         joined = _pinned(_stricter(self.effect, effect), declared)
         if joined != self.effect:
             self.effect = joined
-            if declared.risk is None and joined.risk > self.risk:
+            if (declared.risk is None or self.profile.answers_bind) and joined.risk > self.risk:
                 self.risk = joined.risk
             self.reasons.append(reason)
+
+    def weighs_as(self, effect: Effect, reason: str) -> None:
+        """The risk is at least that of this effect, which is not said to be one; declared answers count as above."""
+        joined = _pinned(_stricter(self.effect, effect), self.profile.declared)
+        if (self.profile.declared.risk is None or self.profile.answers_bind) and joined != self.effect:
+            self.at_least(joined.risk, reason)
 
     def at_least(self, risk: Risk, reason: str) -> None:
         if self.risk < risk:
@@ -403,7 +410,12 @@ def _money(call: _Call, found: _Found) -> None:
         says = found["amount"].says if "amount" in found else "one that could not be read"
         call.becomes(_PAYS, f"A read has no use for an amount, and nobody vouches for where it comes from: {says}.")
     if "amount" in found and found["amount"].value > 0 and call.profile.pays:
-        call.becomes(replace(_CHANGES, money=True), f"It costs money: {found['amount'].says}.")
+        costs = replace(_CHANGES, money=True)
+        if call.is_money:
+            call.becomes(costs, f"It costs money: {found['amount'].says}.")
+        else:
+            says = f"It hands over a number that may be money, though nothing names a currency: {found['amount'].says}."
+            call.weighs_as(costs, says)
 
 
 _PAYS = Effect(reversible=False, reach=Reach.SERVICE, outside=True, money=True)
@@ -432,8 +444,8 @@ def _alarms(call: _Call, found: _Found) -> None:
         risk = Risk.DANGEROUS if call.effect.reversible else Risk.CRITICAL
         call.at_least(risk, f"It would carry out of our systems {found['secret'].says}.")
     if "sudo" in found or "to_shell" in found:
-        fact = found.get("to_shell") or found["sudo"]
-        call.at_least(Risk.DANGEROUS, f"It runs {fact.says.removeprefix('runs ')}.")
+        how = "text that comes from elsewhere" if "to_shell" in found else "with the rights of an administrator"
+        call.at_least(Risk.DANGEROUS, f"It runs {how}.")
 
 
 _LOOKS = (_text_itself, _operation, _recipients, _money, _environment, _alarms)

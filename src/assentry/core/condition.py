@@ -13,9 +13,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Protocol
 
-from cel_expr_python import cel
-
 from assentry.core.action import Json
+from assentry.core.condition_errors import misfit, missing_field, plain_complaint, type_words
 from assentry.errors import PolicyError
 
 FIELDS: dict[str, tuple[str, ...] | None] = {
@@ -108,20 +107,24 @@ def compile_condition(text: str) -> Condition:
     try:
         program = _environment().compile(text)
     except Exception as error:  # noqa: BLE001  The evaluator documents no error types of its own.
-        raise PolicyError(_complaint(str(error))) from None
+        raise PolicyError(plain_complaint(str(error), text, FIELDS)) from None
+    from cel_expr_python import cel
+
     kind = program.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
         raise PolicyError(
-            f"the condition is {_a(kind.name())}, not true or false; compare it, as in `facts.count > 100`"
+            f"the condition gives {type_words(kind.name())}, not true or false; compare it, as in `facts.count > 100`"
         )
     bare = _STRING_OR_COMMENT.sub('""', text)
-    _check_fields(bare)
+    _check_fields(text, _STRING_OR_COMMENT.sub(lambda found: '"' * len(found[0]), text))
     loops, weight = _heavy_loops(bare)
     return Condition(text, program, _needs(text), loops, weight)
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
+    from cel_expr_python import cel  # 50 MB; a policy without conditions needs none of them
+
     table = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
     lower = cel.Overload("string_lower_ascii", cel.Type.STRING, [cel.Type.STRING], True, _lower_ascii)
     return cel.NewEnv(variables=dict.fromkeys(FIELDS, table), functions=[cel.FunctionDecl("lowerAscii", [lower])])
@@ -154,14 +157,13 @@ def _needs(text: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
     return tuple((name, None if keys is None else tuple(sorted(keys))) for name, keys in sorted(found.items()))
 
 
-def _check_fields(bare: str) -> None:
+def _check_fields(text: str, bare: str) -> None:
+    """`bare` is the text without what strings and comments say, character for character."""
     for match in _VARIABLE.finditer(bare):
         name, key, fields = match[1], match[2], FIELDS[match[1]]
         rooted = match.start() == 0 or bare[: match.start()].rstrip()[-1:] != "."
         if key and fields and key not in fields and rooted:
-            raise PolicyError(
-                f"column {match.start() + 1}: {name} has no field {_quoted(key)}; it has {', '.join(fields)}"
-            )
+            raise PolicyError(missing_field(text, match.start(), name, key, fields))
 
 
 def _heavy_loops(bare: str) -> tuple[int, int]:
@@ -272,30 +274,11 @@ def _not_boolean(value: Any, text: str) -> str:
             return f"{_quoted(found[1])} is not there; test it first with has(…)"
         return "a key it looks up is not there; test it first with has(…) or `in`"
     if found := re.search(r"No matching overloads found : ([^'\n]+)$", value):
-        return f"the types do not fit: {found[1].strip()}"
+        return ": ".join(filter(None, ("the types do not fit", misfit(found[1]))))
     for known in ("divide by zero", "modulus by zero", "integer overflow", "invalid regular expression"):
         if known in value:
             return known
     return "it gave neither true nor false"
-
-
-def _complaint(message: str) -> str:
-    """The evaluator's complaint in one line: where, what, and what may be written instead."""
-    known = "known are " + ", ".join(FIELDS)
-    found = re.search(r"<input>:(-?\d+):(-?\d+): ([^\n]*)", message)
-    if found is None:
-        return "the condition nests too deeply; simplify it" if "recursion" in message else "it cannot be read"
-    line, column, what = int(found[1]), int(found[2]), found[3].removesuffix(" [INVALID_ARGUMENT]")
-    where = f"column {column}" if line == 1 else f"line {line}, column {column}"
-    if name := re.search(r"undeclared reference to '([^']*)'", what):
-        return f"{where}: unknown name {_quoted(name[1][:60])}; {known}"
-    if "recursion" in what:
-        return "the condition nests too deeply; simplify it"
-    if "'<EOF>'" in what:
-        return f"{where}: the condition ends too early; write what it should hold"
-    if re.search(r"input '(and|or|not)'", what):
-        return f"{where}: conditions are joined with && and ||, and turned round with !"
-    return f"{where}: {what[:160]}"
 
 
 def _quoted(text: str) -> str:

@@ -126,6 +126,26 @@ class Thaw:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """A process waits for it, under the name by which it shows that it lives; `instead` of one it had before."""
+
+    caller: str
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findable:
+    """Whoever asked can find it again without the process that asked: by its id, or by its step in a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerLost:
+    """The process of this name did not show in time that it lives, or it ended."""
+
+    caller: str
+
+
+@dataclass(frozen=True, slots=True)
 class LookedAgain:
     """What it depends on was looked up again before it ran, and it differs from what the person saw.
 
@@ -228,6 +248,9 @@ Event = (
     | Cancel
     | Freeze
     | Thaw
+    | Awaited
+    | Findable
+    | CallerLost
     | LookedAgain
     | Begin
     | Renew

@@ -6,6 +6,9 @@ from enum import Enum
 
 from assentry.core.action import Action, Assessment
 from assentry.core.condition import Failed
+from assentry.core.deciders import Deciders, deciders
+from assentry.core.declared import who_said
+from assentry.core.effect_text import Answer, answers, grounds
 from assentry.core.grant import why_not
 from assentry.core.judge import judge
 from assentry.core.pattern import pattern
@@ -50,9 +53,17 @@ class Explanation:
     """The verdict and everything that led to it."""
 
     verdict: Verdict
+    action: Action
     assessment: Assessment
     rules: tuple[Considered, ...]
+    deciders: Deciders
+    """Who could approve it, by name."""
     grants: tuple[ConsideredGrant, ...] = ()
+
+    @property
+    def effect(self) -> tuple[Answer, ...]:
+        """The four answers in words; guesses are marked."""
+        return answers(self.action, self.assessment)
 
     @property
     def chose(self) -> str:
@@ -65,24 +76,42 @@ class Explanation:
         return next((each.rule for each in self.rules if each.match is Match.WOULD_MATCH), "")
 
     @property
+    def declared(self) -> tuple[str, ...]:
+        """Who declared what of the action, and whose word does not count."""
+        return who_said(self.assessment.words)
+
+    @property
+    def asks(self) -> str:
+        return ", ".join(self.verdict.reviewers) or "anyone who may review"
+
+    @property
+    def approvals(self) -> str:
+        """Who could approve it, by name."""
+        return f"{self.deciders.problem or self.deciders.says}{'' if self.deciders.enough else _NOBODY}"
+
+    @property
+    def time(self) -> str:
+        """What happens as time passes."""
+        return _time(self.verdict)
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """The explanation for people, a sentence a line."""
-        verdict, effect = self.verdict, self.assessment.effect
+        verdict = self.verdict
         gate = f"{verdict.observed} (observed only)" if verdict.observed else str(verdict.gate)
-        undo = "can be undone" if effect.reversible else "cannot be undone"
-        leaves = ", leaves our systems" if effect.outside else ""
-        costs = ", costs money" if effect.money else ""
+        effect = ", ".join(each.words for each in self.effect)
         return (
             f"gate: {gate}, because {verdict.because}",
             f"chosen by: {verdict.rule}",
-            f"effect: {self.assessment.risk}: {undo}, reaches {effect.reach}{leaves}{costs}",
-            *(f"  {reason}" for reason in self.assessment.reasons),
+            f"effect: {self.assessment.risk}: {effect}",
+            *(f"  {each}" for each in self.declared),
+            f"  {grounds(self.action, self.assessment)}",
             *(f"trigger {each.name}: {each.says} (at least {each.gate})" for each in verdict.triggers),
             *(f"rule {each.rule}: {each.match.value}; {each.says}" for each in self.rules),
             *(f"grant {each.grant}: {each.why_not or 'covers it'}" for each in self.grants),
-            f"reviewers: {', '.join(verdict.reviewers) or 'anyone who may review'}",
-            f"approvals: {verdict.quorum.count}{_roles(verdict)}",
-            f"time: {_time(verdict)}",
+            f"reviewers: {self.asks}",
+            f"approvals: {self.approvals}",
+            f"time: {self.time}",
         )
 
 
@@ -107,14 +136,15 @@ def explain(
         ConsideredGrant(grant.id, why_not(grant, action, assessment, now) or "") for grant in situation.grants
     )
     verdict = judge(policy, action, assessment, situation, now, fired)
-    return Explanation(verdict, assessment, tuple(considered), grants)
+    people = deciders(policy, verdict.reviewers, verdict.quorum, verdict.ladder, action.agent, now=now)
+    return Explanation(verdict, action, assessment, tuple(considered), people, grants)
 
 
 def _met(each: CompiledRule, action: Action, view: Looking) -> tuple[Match, str]:
     if not each.actions.match(action.name):
-        return Match.OTHER_ACTION, f"{action.name} is none of {', '.join(each.rule.actions)}"
+        return Match.OTHER_ACTION, f"{action.name} does not match {', '.join(each.rule.actions)}"
     if not each.agents.match(action.agent):
-        return Match.OTHER_AGENT, f"{action.agent} is none of {', '.join(each.rule.agents)}"
+        return Match.OTHER_AGENT, f"{action.agent} does not match {', '.join(each.rule.agents)}"
     fits = next(glob for glob in each.rule.actions if pattern((glob,)).match(action.name))
     if each.condition is None:
         return Match.CHOSE, f"{fits} matches"
@@ -126,10 +156,7 @@ def _met(each: CompiledRule, action: Action, view: Looking) -> tuple[Match, str]
     return Match.CONDITION_FALSE, f"{each.rule.when} does not hold"
 
 
-def _roles(verdict: Verdict) -> str:
-    return f", among them {', '.join(verdict.quorum.roles)}" if verdict.quorum.roles else ""
-
-
+_NOBODY = "; as things are it cannot be approved"
 _ENDS = {AtEnd.DENY: "denied", AtEnd.STAY: "parked for good", AtEnd.PROCEED: "goes on"}
 
 
@@ -139,9 +166,11 @@ def _time(verdict: Verdict) -> str:
     ladder = verdict.ladder
     rungs = [
         f"after {exact_span(rung.after)}"
-        f"{' remind' if rung.remind else ''}"
-        f"{' tell ' + ', '.join(rung.tell) if rung.tell else ''}"
-        f"{' tell in turn ' + ', '.join(rung.rota) if rung.rota else ''}"
+        f"{' a reminder is due' if rung.remind else ''}"
+        f"{' and' if rung.remind and (rung.tell or rung.rota) else ''}"
+        f"{' ' + ', '.join(rung.tell) + ' may also decide' if rung.tell else ''}"
+        f"{' and' if rung.tell and rung.rota else ''}"
+        f"{' the next of ' + ', '.join(rung.rota) + ' may also decide' if rung.rota else ''}"
         for rung in ladder.rungs
     ]
     end = "never ends" if ladder.limit is None else f"{_ENDS[ladder.at_end]} after {exact_span(ladder.limit)}"

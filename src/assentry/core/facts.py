@@ -6,18 +6,21 @@ out what might be wrong, so that a condition over it errs on the strict side.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from assentry.core import argument_kinds as kinds
 from assentry.core.action import Fact, Json
 from assentry.core.argument_look import SEVERAL_CURRENCIES, Look
 from assentry.core.money_text import Money
-from assentry.core.names import Family, Name, singular, split_name, words
+from assentry.core.names import Family, Name, many_of, one_of, split_name, words
 from assentry.core.place_text import ALARMING, environment_in, is_outside, recipients_in
 from assentry.core.secret_text import secrets_in
+from assentry.core.text import counted, shortened
 
 __all__ = ["DEFAULTS", "fact_view", "facts_of", "secrets_in"]
 
@@ -58,6 +61,15 @@ _MANY = 100
 _MUCH = Decimal(1_000)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read off the arguments of one call."""
+
+    facts: tuple[Fact, ...] = ()
+    is_money: bool = False
+    """Its amount is one of money: something names a currency, or a field or the action is named for money."""
+
+
 def facts_of(
     name: str,
     args: Mapping[str, Json],
@@ -65,22 +77,57 @@ def facts_of(
     schema: Mapping[str, Json] | None = None,
     domains: Sequence[str] = (),
 ) -> tuple[Fact, ...]:
-    """Everything worth knowing about a call of `name` with `args`; total and bounded on any JSON.
+    """Everything worth knowing about a call of `name` with `args`; total and bounded on any JSON."""
+    return reading_of(name, args, schema=schema, domains=domains).facts
+
+
+def reading_of(
+    name: str,
+    args: Mapping[str, Json],
+    *,
+    schema: Mapping[str, Json] | None = None,
+    domains: Sequence[str] = (),
+    declared_money: bool = False,
+) -> Reading:
+    """The facts, and whether the amount among them is money, as it is where the operator declares so.
 
     `schema` lends the meaning of fields whose names say nothing; `domains` are the organisation's own, and
     without them who is outside is not known.
     """
     parts = split_name(name)
-    look = Look(is_read=parts.family is Family.READ and not parts.hides, sends=_sends(parts))
+    look = Look(is_read=parts.family is Family.READ and not parts.hides, sends=sends(parts), action=parts.tokens)
     look.over(args)
     if schema is not None:
         _by_format(look, args, schema)
     look.over_all(knows_outside=bool(domains))
     if not look.environment and not _PLACES.isdisjoint(parts.tokens):
         look.environment = environment_in(" ".join(parts.tokens))
-    if look.is_plain and not look.found:
-        return ()
-    return tuple(_told(look, parts, _plain_domains(tuple(domains)) if domains else ()))
+    is_money = bool(look.amounts) and (declared_money or _is_money(look, parts, schema or {}))
+    return Reading(
+        tuple(_told(look, parts, _plain_domains(tuple(domains)) if domains else (), is_money=is_money)), is_money
+    )
+
+
+_MONEY_NOUNS = frozenset(
+    """money fund payment payout deposit cash balance credit invoice bill salary payroll wage bonus refund fee price
+    expense budget donation tip fine wallet""".split()
+)
+_MONEY_VERBS = frozenset(
+    """pay purchase buy refund withdraw reimburse donate sell repay disburse remit charge bid invest deposit tip
+    rent transfer""".split()
+)
+"""Verbs whose amount is money whatever they are done to; of what is ordered, booked or sent there may be three."""
+
+
+def _is_money(look: Look, name: Name, schema: Mapping[str, Json]) -> bool:
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and any(kinds.of(key) & (kinds.CURRENCY | kinds.MONEY) for key in properties):
+        return True  # whoever could name a currency and leaves it out says nothing else than whoever names it
+    if look.currency or look.names_money or any(each.currency for each in look.amounts):
+        return True
+    if not _MONEY_VERBS.isdisjoint(name.verbs):
+        return "transfer" not in name.verbs or not name.nouns or not _MONEY_NOUNS.isdisjoint(name.nouns)
+    return not _MONEY_NOUNS.isdisjoint(name.nouns)
 
 
 _PLACES = frozenset("production prod prd staging stage stg uat preprod development dev sandbox".split())
@@ -89,7 +136,7 @@ _PLACES = frozenset("production prod prd staging stage stg uat preprod developme
 _CARRIERS = frozenset("mail email sms webhook message gmail smtp".split())
 
 
-def _sends(name: Name) -> bool:
+def sends(name: Name) -> bool:
     """A call of this name tells somebody something."""
     if name.family is Family.SEND:
         return True
@@ -110,21 +157,21 @@ def _by_format(look: Look, args: Mapping[str, Json], schema: Mapping[str, Json])
             look.note("recipients", recipients_in(args[key]))
 
 
-def _told(look: Look, name: Name, domains: tuple[str, ...]) -> list[Fact]:
+def _told(look: Look, name: Name, domains: tuple[str, ...], *, is_money: bool) -> list[Fact]:
     noted = _noted(look.found, domains) if look.found else []
-    return noted if look.is_plain else [*_measured(look, name), *noted, *_flagged(look)]
+    return [*_measured(look, name, is_money=is_money), *noted, *_flagged(look)]
 
 
-def _measured(look: Look, name: Name) -> list[Fact]:
+def _measured(look: Look, name: Name, *, is_money: bool) -> list[Fact]:
     facts: list[Fact] = []
     if look.count:
         noun = _counted_noun(look.count_key, name.nouns)
-        says = f"1 {noun}" if look.count == 1 else f"{look.count:,} {_plural(noun)}"
-        facts.append(Fact("count", look.count, says, hurts=look.count > _MANY and not look.is_read))
+        many = look.count > _MANY and not look.is_read
+        facts.append(Fact("count", look.count, counted(look.count, noun), hurts=many, unit=many_of(noun)))
     if look.size:
         facts.append(Fact("bytes", look.size, _sized(look.size)))
     if look.amounts:
-        facts += _amounts(look)
+        facts += _amounts(look) if is_money else _numbers(look)
     if look.environment:
         production = look.environment == "production"
         facts.append(Fact("environment", look.environment, f"in {look.environment}", hurts=production))
@@ -144,7 +191,7 @@ def _flagged(look: Look) -> list[Fact]:
     if look.truncated:
         facts.append(Fact("truncated", True, "a long text was read only at its beginning and end", hurts=True))
     if look.unscanned:
-        facts.append(Fact("unscanned", True, f"{look.unscanned:,} further values were not looked at", hurts=True))
+        facts.append(Fact("unscanned", True, f"{counted(look.unscanned, 'further value')} not looked at", hurts=True))
     return facts
 
 
@@ -196,19 +243,13 @@ def _unreadable(why: Mapping[str, str]) -> Fact:
 @lru_cache(maxsize=1024)
 def _counted_noun(key: str, nouns: tuple[str, ...]) -> str:
     parts = [word for word in words(key) if word not in {"id", "ids", "list", "uuid", "uuids"}]
-    noun = singular(parts[-1]) if parts else ""
+    noun = one_of(parts[-1]) if parts else ""
     if noun in {"to", "cc", "bcc", "email"}:
         return "recipient"
-    return noun if noun not in _SAYS_NOTHING else (nouns or ("item",))[-1]
+    return noun if noun not in _SAYS_NOTHING else one_of((nouns or ("item",))[-1])
 
 
 _SAYS_NOTHING = frozenset({"", "item", "path", "target", "value", "name", "entry"})
-
-
-def _plural(noun: str) -> str:
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return noun[:-1] + "ies"
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
 def _sized(size: int) -> str:
@@ -220,14 +261,53 @@ def _sized(size: int) -> str:
     return f"{scaled:,.1f} TB"
 
 
+def _numbers(look: Look) -> list[Fact]:
+    """The same facts for rules where nothing says that it is money, told without cents."""
+    numbers = [each.amount for each in look.amounts]
+    largest, total = max(numbers, key=abs), sum((abs(each) for each in numbers), Decimal(0))
+    says = _several(look, [_plainly(each) for each in numbers], f"amount {_plainly(largest)}", "number")
+    facts = [Fact("amount", float(abs(largest)), says, hurts=abs(largest) >= _MUCH)]
+    if len(numbers) > 1:
+        facts.append(Fact("total", float(total), f"{_plainly(total)} in all", hurts=total >= _MUCH))
+    return facts
+
+
+def _several(look: Look, each: Sequence[str], largest: str, noun: str) -> str:
+    """The amounts, none of them in a way that it could be taken for another: an old price is not the new one."""
+    if len(each) == 1:
+        return largest
+    keys = look.amount_keys
+    if len(set(keys)) == 1:
+        return f"{largest}, the largest of {counted(len(each), noun)}"
+    if len(set(keys)) == len(each) <= _MOST_KEYED and look.names.issuperset(keys):
+        named = sorted(
+            (" ".join(word for word in words(key) if word not in _SCALED) or "amount", said)
+            for key, said in zip(keys, each, strict=True)
+        )
+        if all(len(name) <= _LONGEST_KEY and name.replace(" ", "").isascii() for name, _ in named):
+            return ", ".join(f"{name} {said}" for name, said in named)
+    return f"{counted(len(each), noun)}, up to {largest.removeprefix('amount ')}"
+
+
+_SCALED = frozenset({"cent", "cents"})
+"""Their amounts are told in whole units."""
+_MOST_KEYED = 3
+_LONGEST_KEY = 40
+
+
+def _plainly(number: Decimal) -> str:
+    return f"{number.normalize():,f}"
+
+
 def _amounts(look: Look) -> list[Fact]:
-    largest = max(look.amounts, key=lambda money: money.amount)
+    largest = max(look.amounts, key=lambda money: abs(money.amount))
     named = {each.currency for each in look.amounts if each.currency} | ({look.currency} if look.currency else set())
     currency = SEVERAL_CURRENCIES if len(named) > 1 else next(iter(named), "")
     shown = "" if currency == SEVERAL_CURRENCIES else currency
     money = Money(largest.amount, largest.currency or shown)
-    says = str(money) if len(look.amounts) == 1 else f"{money}, the largest of {len(look.amounts)} amounts"
-    facts = [Fact("amount", float(money.amount), says, hurts=money.amount >= _MUCH)]
+    each = [str(Money(one.amount, one.currency or shown)) for one in look.amounts]
+    says = _several(look, each, str(money), "amount")
+    facts = [Fact("amount", float(abs(money.amount)), says, hurts=abs(money.amount) >= _MUCH)]
     if len(look.amounts) > 1:
         total = Money(sum((abs(each.amount) for each in look.amounts), Decimal(0)), shown)
         facts.append(Fact("total", float(total.amount), f"{total} in all", hurts=total.amount >= _MUCH))
@@ -241,7 +321,8 @@ def _recipients(recipients: tuple[str, ...], domains: tuple[str, ...]) -> list[F
     facts = [Fact("recipients", list(recipients), f"to {_joined(recipients)}")]
     if domains and (outside := len([whom for whom in recipients if is_outside(whom, domains)])):
         ours = domains[0] if len(domains) == 1 else "our domains"
-        whom = "the recipient is" if len(recipients) == 1 else f"{outside} of {len(recipients)} recipients are"
+        among = f"{outside} of {counted(len(recipients), 'recipient')} {'is' if outside == 1 else 'are'}"
+        whom = "the recipient is" if len(recipients) == 1 else among
         facts.append(Fact("external", outside, f"{whom} outside {ours}", hurts=True))
     return facts
 
@@ -254,9 +335,7 @@ def _paths(paths: Mapping[str, tuple[str, ...]]) -> Fact:
 
 
 def _joined(parts: Collection[str]) -> str:
-    if len(parts) == 1:
-        return next(iter(parts))[:120]
-    shown = ", ".join([part[:120] for part in islice(parts, 5)])
+    shown = ", ".join([shortened(part, 120) for part in islice(parts, 5)])
     return shown if len(parts) <= 5 else f"{shown} and {len(parts) - 5:,} more"
 
 

@@ -15,8 +15,8 @@ from assentry.core.condition import Failed, View
 from assentry.core.grant import Grant, concerns, covers, why_not
 from assentry.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
 from assentry.core.scope import authorises, exceeded
-from assentry.core.situation import EMPTY, Situation
-from assentry.core.text import span
+from assentry.core.situation import EMPTY, Situation, Standing
+from assentry.core.text import counted, span
 from assentry.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict
 from assentry.core.view import Looking
 
@@ -115,7 +115,7 @@ def builtin_triggers(
     return fired + run_triggers(limits, action, assessment, situation) if situation.run else fired
 
 
-def run_triggers(limits: Limits, action: Action, assessment: Assessment, situation: Situation) -> list[Trigger]:
+def run_triggers(limits: Limits, action: Action, assessment: Assessment, situation: Standing) -> list[Trigger]:
     """The reasons to stop that only a run has."""
     fired = [
         Trigger("scope", says, GateKind.HARD) for says in exceeded(situation.scope, situation.used, action, assessment)
@@ -130,7 +130,8 @@ def run_triggers(limits: Limits, action: Action, assessment: Assessment, situati
             says = f"{whose} has spent {spent:g}, this costs {cost:g}, and {most:g} are allowed"
             fired.append(Trigger(name, says, GateKind.HARD))
     if limits.steps is not None and situation.unchecked_steps >= limits.steps:
-        says = f"{situation.unchecked_steps} steps since somebody looked in; every {limits.steps} a person does"
+        made = counted(situation.unchecked_steps, "step")
+        says = f"{made} since somebody looked in; every {limits.steps} a person does"
         fired.append(Trigger("check-in", says, GateKind.HARD))
     if limits.every is not None and situation.unchecked >= limits.every:
         says = f"{span(situation.unchecked)} since somebody looked in; every {span(limits.every)} a person does"
@@ -186,7 +187,8 @@ def _no_silence(assessment: Assessment) -> str:
 def _at_scale(assessment: Assessment, scale: int) -> str:
     for fact in assessment.facts:
         if fact.name == "count" and not (count := _number(fact.value)) < scale:
-            return f"it cannot be undone and touches {count:,.12g} things; {scale:,} or more wait for a person"
+            things = "thing" if count == 1 else "things"
+            return f"it cannot be undone and touches {count:,.12g} {things}; {scale:,} or more wait for a person"
         if fact.name == "unbounded" and fact.value is not False:
             return "it cannot be undone and nothing bounds how much it touches"
         if fact.name == "unscanned" and fact.value is not False:

@@ -1,4 +1,4 @@
-"""What happens as time passes without a decision: remind, escalate, end."""
+"""What happens as time passes without a decision: a reminder falls due, more people may decide, waiting ends."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,11 +8,11 @@ from assentry.core.verdict import Ladder, Rung
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """One rung reached: when, which, and who is told by it."""
+    """One rung reached: when, which, and who may decide from then on as well."""
 
     at: datetime
     rung: Rung
-    tells: tuple[str, ...]
+    adds: tuple[str, ...]
 
 
 def climb(ladder: Ladder, start: datetime, number: int) -> Climb | None:

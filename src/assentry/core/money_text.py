@@ -38,6 +38,11 @@ _BESIDE = frozenset({"", "US", "CA", "AU", "NZ", "HK", "A", "C", *CODES})
 """What may stand beside a sum and its sign without saying that it is another sum."""
 
 
+_WHOLE = frozenset("JPY KRW VND CLP ISK PYG UGX XAF XOF XPF BTC ETH".split())
+"""Currencies in which sums are not written with two decimals; the digits that are given are shown in all of them."""
+_MOST_DECIMALS = 18
+
+
 @dataclass(frozen=True, slots=True)
 class Money:
     """An amount and its currency, which is empty where nothing names one."""
@@ -46,11 +51,24 @@ class Money:
     currency: str = ""
 
     def __str__(self) -> str:
-        number = f"{self.amount:,.2f}"
+        number = _digits(self.amount.copy_abs(), 0 if self.currency in _WHOLE else 2)
+        minus = "-" if self.amount < 0 else ""
         sign = _SIGN_OF.get(self.currency)
         if sign is not None:
-            return f"{sign}{number}"
+            return f"{minus}{sign}{number}"
+        number = minus + number
         return f"{number} {self.currency}" if self.currency else number
+
+
+def _digits(number: Decimal, least: int) -> str:
+    """Every digit that is given, with at least so many decimals; what is too small for them, by its power of ten."""
+    if 0 < number < Decimal(10) ** (1 - _MOST_DECIMALS):
+        return f"{number:.2E}"
+    whole, _, decimals = f"{number:,f}".partition(".")
+    if len(decimals) > _MOST_DECIMALS:
+        whole, _, decimals = f"{number:,.{_MOST_DECIMALS}f}".partition(".")
+    decimals = decimals.rstrip("0").ljust(least, "0")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 def decimal_of(text: str) -> Decimal | None:
@@ -99,8 +117,10 @@ def currency_of(value: Json) -> str:
 def _written(text: str) -> Money | None:
     found = _MONEY.search(text)
     if found is not None:
-        beside = (text[: found.start()] + " " + text[found.end() :]).strip(" \t+-\u2212\u2013().,")
-        return _found(found) if beside.upper() in _BESIDE else None
+        around = (text[: found.start()] + " " + text[found.end() :]).strip()
+        money = _found(found) if around.strip(" \t+-\u2212\u2013().,").upper() in _BESIDE else None
+        below = around[:1] == "(" or not _MINUS.isdisjoint((around[:1], around[-1:]))
+        return Money(money.amount.copy_negate(), money.currency) if money is not None and below else money
     bare, currency = text.strip(), ""
     if bare[-3:].upper() in CODES:
         bare, currency = bare[:-3], bare[-3:].upper()

@@ -160,6 +160,33 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _GAP.split(spaced) if word)
 
 
+_IRREGULAR = {
+    "person": "people", "child": "children", "man": "men", "woman": "women", "foot": "feet", "criterion": "criteria",
+    "shelf": "shelves", "leaf": "leaves", "life": "lives", "half": "halves", "datum": "data",
+}  # fmt: skip
+_ONE_OF = {many: one for one, many in _IRREGULAR.items()}
+_UNCOUNTED = frozenset("data information news metadata software equipment staff series species money".split())
+
+
+def one_of(noun: str) -> str:
+    """The word for one of what `noun` names, for counting; unlike `singular` it knows people and children."""
+    if noun in _UNCOUNTED or not noun.islower():
+        return noun
+    return _ONE_OF.get(noun) or singular(noun)
+
+
+def many_of(noun: str) -> str:
+    """The word for several of what `noun` names, whether it stands in the singular or the plural."""
+    one = one_of(noun)
+    if one in _UNCOUNTED or not one.islower():
+        return one
+    if one in _IRREGULAR:
+        return _IRREGULAR[one]
+    if one.endswith("y") and one[-2:-1] not in "aeiou":
+        return one[:-1] + "ies"
+    return one + ("es" if one.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
 def singular(word: str) -> str:
     """The singular of an English noun, by ending; words that only look plural stay as they are."""
     if word == "ids":

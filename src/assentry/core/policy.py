@@ -13,7 +13,7 @@ from assentry.core.action import Declaration, Json, Risk
 from assentry.core.condition import Condition, compile_condition
 from assentry.core.pattern import Pattern, pattern
 from assentry.core.rota import Rota
-from assentry.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Verdict
+from assentry.core.verdict import DEFAULT, AtEnd, GateKind, IfChanged, Ladder, Quorum, Verdict
 from assentry.errors import PolicyError
 
 _INDEXED_NAMES = 4_096
@@ -150,6 +150,8 @@ class Declared:
     pattern: str
     declaration: Declaration
     because: str = ""
+    instead_of_code: bool = False
+    """Its answers replace what the code declares, also where they are milder."""
     confidence: float | None = None
     """How sure an agent must be of it; `None` is what holds for every action."""
 
@@ -269,7 +271,7 @@ class Policy:
         gate = self.defaults.of(risk)
         return Verdict(
             gate,
-            f"default: {risk}",
+            f"{DEFAULT}{risk}",
             f"no rule speaks of it, and {risk} actions {_WHAT_HAPPENS[gate]}",
             reviewers=self.reviewers,
             ladder=self.soft_ladder(None) if gate is GateKind.SOFT else self.ladder,
@@ -281,7 +283,7 @@ class Policy:
         return replace(
             self._default(Risk.SAFE),
             gate=GateKind.RUN,
-            rule="default: read",
+            rule=f"{DEFAULT}read",
             because="it only reads, and reads are not interrupted",
             ladder=self.ladder,
         )

@@ -1,25 +1,30 @@
-"""What only shows when the whole policy is known: gates that must not exist, people who are not there, dead rules."""
+"""What is refused once the whole policy is known: gates that must not exist, people who are not there or not enough.
 
-from collections.abc import Iterable
+What loads and never does what it says is warned about in `policy_warnings`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 
 from assentry.core.action import Risk
-from assentry.core.authority import OPERATOR, Principal, eligible, may_change, quorum_met
+from assentry.core.authority import OPERATOR, Principal, may_change
 from assentry.core.catalogue import CATALOGUE, find_entry
 from assentry.core.condition import compile_condition
-from assentry.core.facts import DEFAULTS
+from assentry.core.deciders import Asked, everybody_asked
 from assentry.core.judge import is_stricter
 from assentry.core.pattern import is_wild, pattern
 from assentry.core.policy import Policy, Rule
-from assentry.core.policy_text import Complaints, did_you_mean, quoted
-from assentry.core.verdict import GateKind, Ladder, Quorum
-
-Lines = dict[tuple[str, str], int]
-"""Where a key stands, by rule and key; the policy's own keys stand under the empty name."""
+from assentry.core.policy_text import Complaints, Lines, did_you_mean, quoted
+from assentry.core.policy_warnings import warn_of_idle_words
+from assentry.core.verdict import GateKind, Ladder
 
 
-def check_policy(policy: Policy, lines: Lines, complaints: Complaints) -> None:
-    """Adds every complaint and warning that the policy as a whole deserves."""
+def check_policy(
+    policy: Policy, lines: Lines, complaints: Complaints, now: datetime | None = None, *, stored: bool = False
+) -> None:
+    """Adds every complaint and warning that the policy as a whole deserves; `load_policy` says what the rest means."""
     _check_levels(policy, lines, complaints)
     _check_selectors(policy, policy.reviewers, lines.get(("", "reviewers"), 1), complaints)
     _check_ladder(policy, policy.ladder, lines.get(("", "ladder"), 1), complaints)
@@ -28,30 +33,26 @@ def check_policy(policy: Policy, lines: Lines, complaints: Complaints) -> None:
     _check_second_person(policy, lines.get(("", "second_person"), 1), complaints)
     for rule in policy.rules:
         complaints.rule = rule.name
-        where = {
-            key: lines.get((rule.name, key), rule.line) for key in ("reviewers", "ladder", "quorum", "when", "gate")
-        }
+        where = {key: lines.get((rule.name, key), rule.line) for key in ("reviewers", "ladder", "gate")}
         _check_selectors(policy, rule.reviewers, where["reviewers"], complaints)
         if (rule.name, "ladder") in lines and rule.ladder is not None:
             _check_ladder(policy, rule.ladder, where["ladder"], complaints)
-        _check_quorum(policy, rule, where["quorum"], complaints)
-        _check_facts(rule, where["when"], complaints)
         unread = (rule.name, "when") in lines and not rule.when
         if rule.gate is GateKind.SOFT and not unread:
             _check_soft(policy, rule, where["gate"], complaints)
     complaints.rule = ""
-    _warn_unreachable(policy.rules, complaints)
-    if len(policy.people) == 1 and not policy.allows_self_review:
-        alone = policy.people[0].name
-        text = (
-            f"{alone} is the only one named, and nobody decides what they asked for themselves: what {alone}'s own "
-            "agents ask can be decided by nobody; name somebody else too, or write self_review: allow"
-        )
-        complaints.warn(lines.get(("", "people"), 1), text)
+    _warn_instead(policy, lines.get(("", "actions"), 1), complaints)
+    coming = policy if now is None else replace(policy, rotas=tuple(rota.since(now) for rota in policy.rotas))
+    _check_deciders(coming, lines, complaints, stored=stored)
     named = any(rule.reviewers or rule.quorum.roles for rule in policy.rules) or bool(policy.reviewers)
     if named and not policy.people:
-        text = "reviewers are named but there is no people: section, so anyone at this machine may decide"
+        text = (
+            "reviewers are named but there is no people: section, so anyone at this machine may decide; "
+            "list them under people:"
+        )
         complaints.warn(lines.get(("", "reviewers"), lines.get(("", "rules"), 1)), text)
+    if not complaints.found:
+        warn_of_idle_words(policy, lines, complaints)
 
 
 def _check_levels(policy: Policy, lines: Lines, complaints: Complaints) -> None:
@@ -98,40 +99,75 @@ def _check_ladder(policy: Policy, ladder: Ladder, line: int, complaints: Complai
         _check_selectors(policy, rung.tell + rung.rota, line, complaints)
 
 
-def _check_selectors(policy: Policy, selectors: Iterable[str], line: int, complaints: Complaints) -> None:
+def _selects_nobody(policy: Policy, selector: str) -> bool:
+    return bool(policy.people) and selector not in _selectors(policy)
+
+
+def _selectors(policy: Policy) -> list[str]:
+    """Everybody and every group that a reviewer can be."""
     roles = {f"role:{role}" for person in policy.people for role in person.roles}
     teams = {f"team:{team}" for person in policy.people for team in person.teams}
     rotas = {f"rota:{rota.name}" for rota in policy.rotas}
-    known = sorted({person.name for person in policy.people} | roles | teams | rotas)
+    return sorted({person.name for person in policy.people} | roles | teams | rotas)
+
+
+def _check_selectors(policy: Policy, selectors: Iterable[str], line: int, complaints: Complaints) -> None:
+    known = _selectors(policy)
     for selector in selectors:
         kind, colon, name = selector.partition(":")
         if colon and (kind not in ("role", "team", "rota") or not name):
             complaints.add(
                 line, f"{quoted(selector)} selects nobody; write alice, role:manager, team:platform or rota:nights"
             )
-        elif policy.people and selector not in known:
+        elif _selects_nobody(policy, selector):
             near = next((each for each in known if each.partition(":")[2] == selector), None)
             remedy = f"did you mean {quoted(near)}?" if near else did_you_mean(selector, known)
             complaints.add(line, f"unknown reviewer {quoted(selector)}; {remedy}")
 
 
-def _check_quorum(policy: Policy, rule: Rule, line: int, complaints: Complaints) -> None:
-    able = eligible(policy, rule.reviewers or policy.reviewers)
-    if not able:
-        return  # No people at all, or reviewers that nobody is: the latter was said already.
-    if rule.quorum.count > len(able):
-        text = f"quorum is {rule.quorum.count}, and only {len(able)} may decide; lower it or add reviewers"
-        complaints.add(line, text)
-    elif not quorum_met(Quorum(1, rule.quorum.roles), able):
-        text = f"nobody who may decide can stand for the roles {', '.join(rule.quorum.roles)}; add reviewers"
-        complaints.add(line, text)
+def _check_deciders(policy: Policy, lines: Lines, complaints: Complaints, *, stored: bool) -> None:
+    """Refuses what nobody could ever decide, and warns of what only some people's requests would make undecidable."""
+    usual = lines.get(("", "reviewers"), lines.get(("", "people"), 1))
+    for asked in everybody_asked(policy):
+        complaints.rule = asked.rule
+        rule = policy.rule_named(asked.rule)
+        keys = (lines[asked.rule, key] for key in ("quorum", "reviewers") if (asked.rule, key) in lines)
+        line = usual if rule is None else next(keys, rule.line)
+        _check_asked(policy, asked, line, complaints, complaints.warn if stored else complaints.add)
+    complaints.rule = ""
 
 
-def _check_facts(rule: Rule, line: int, complaints: Complaints) -> None:
-    for key in (compile_condition(rule.when).keys("facts") if rule.when else ()) or ():
-        if key not in DEFAULTS:
-            remedy = did_you_mean(key, sorted(DEFAULTS))
-            complaints.warn(line, f"facts has no {quoted(key)} unless a lookup gives one; {remedy}")
+def _check_asked(
+    policy: Policy, asked: Asked, line: int, complaints: Complaints, refuse: Callable[[int, str], None]
+) -> None:
+    if any(_selects_nobody(policy, each) for each in asked.reviewers):
+        return  # Which of them is wrong was said already.
+    what = "its requests" if asked.rule else "requests that no rule matches"
+    anybody = asked.of(policy)
+    if not anybody.listed:
+        if asked.quorum.count > 1:
+            text = (
+                f"quorum is {asked.quorum.count}, and there is no people: section, so any {asked.quorum.count} users "
+                "who can sign in count; list who may decide under people:"
+            )
+            complaints.warn(line, text)
+        return
+    if not anybody.enough:
+        remedy = "add reviewers, lower quorum, or give somebody the role"
+        refuse(line, f"{what} can never be approved: {anybody.problem}; {remedy}")
+        return
+    for agent in asked.owned(policy):
+        if not (found := asked.of(policy, agent)).enough:
+            text = f"{what} can never be approved for the agent {quoted(agent)}: {found.problem}"
+            refuse(line, f"{text}; add reviewers, or write self_review: allow")
+            return
+    if policy.allows_self_review:
+        return
+    needed = [name for name in anybody.everybody if not asked.of(policy, without=(name,)).enough]
+    if needed:
+        whoever = " or ".join(filter(None, (", ".join(needed[:-1]), needed[-1])))
+        text = f"if {whoever} owns the agent or made the request, {what} cannot be approved ({anybody.says})"
+        complaints.warn(line, f"{text}; add reviewers, or write self_review: allow")
 
 
 def _check_soft(policy: Policy, rule: Rule, line: int, complaints: Complaints) -> None:
@@ -149,9 +185,6 @@ def _check_soft(policy: Policy, rule: Rule, line: int, complaints: Complaints) -
         elif _irreversible(policy, glob):
             text = f"{quoted(glob)} cannot be undone, so a soft gate may not let it pass in silence; use hard"
             complaints.add(line, text)
-        elif _dangerous(policy, glob):
-            text = f"{quoted(glob)} is dangerous, so it will wait instead of passing in silence; use hard"
-            complaints.warn(line, f"{text}, or declare its risk under actions:")
 
 
 def _irreversible(policy: Policy, name: str) -> bool:
@@ -160,14 +193,6 @@ def _irreversible(policy: Policy, name: str) -> bool:
         return not declared.declaration.reversible
     entry = find_entry(name)
     return entry is not None and not entry.effect.reversible
-
-
-def _dangerous(policy: Policy, name: str) -> bool:
-    declared = policy.declaration_for(name)
-    if declared is not None and declared.declaration.risk is not None:
-        return declared.declaration.risk >= Risk.DANGEROUS
-    entry = find_entry(name)
-    return declared is None and entry is not None and entry.risk >= Risk.DANGEROUS
 
 
 def _names_like(policy: Policy, glob: str) -> Iterable[str]:
@@ -188,31 +213,12 @@ def _catalogue_names() -> tuple[str, ...]:
     )
 
 
-def _warn_unreachable(rules: tuple[Rule, ...], complaints: Complaints) -> None:
-    for index, rule in enumerate(rules):
-        before = next((each for each in rules[:index] if _swallows(each, rule)), None)
-        if before is not None:
-            text = f"is never reached, because rule {quoted(before.name)} above matches all of it; move it up"
-            complaints.rule = rule.name
-            complaints.warn(rule.line, text)
-    complaints.rule = ""
-
-
-def _swallows(earlier: Rule, later: Rule) -> bool:
-    return (
-        earlier.when in ("", "true")
-        and _includes(earlier.actions, later.actions)
-        and _includes(earlier.agents, later.agents)
-    )
-
-
-def _includes(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    return all(any(_includes_one(one, each) for one in wide) for each in narrow)
-
-
-def _includes_one(wide: str, narrow: str) -> bool:
-    if wide in ("*", narrow):
-        return True
-    # A star can stand for another star or a question mark; beyond that, say only what is certain.
-    certain = not any(character in wide for character in "?[") and "[" not in narrow
-    return certain and pattern((wide,)).match(narrow) is not None
+def _warn_instead(policy: Policy, line: int, complaints: Complaints) -> None:
+    """What somebody wrote beside a function is replaced knowingly, not by a pattern that happens to match."""
+    for each in policy.declared:
+        if each.instead_of_code and is_wild(each.pattern):
+            text = (
+                f"{quoted(each.pattern)} has instead_of_code, so it overrides what the code declares of every action "
+                "that matches, those written later too; name the actions instead"
+            )
+            complaints.warn(line, text)

@@ -82,6 +82,7 @@ def _declared(declared: Declared) -> dict[str, Json]:
         outside=said.outside,
         money=said.money,
         risk=str(said.risk) if said.risk else None,
+        instead_of_code=declared.instead_of_code or None,
         confidence=declared.confidence,
         because=declared.because,
     )

@@ -4,9 +4,10 @@ Each section has a function here and a table in `KEYS`; the published JSON Schem
 test. What only shows when the whole file is known is looked at in `policy_checks`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from assentry.core.action import Declaration, Json, Reach, Risk
@@ -24,14 +25,14 @@ from assentry.core.policy import (
     Policy,
     Rule,
 )
-from assentry.core.policy_checks import Lines, check_policy
+from assentry.core.policy_checks import check_policy
 from assentry.core.policy_document import to_document
 from assentry.core.policy_rotas import ROTA_KEYS, TURN_KEYS, read_rotas
-from assentry.core.policy_text import Complaints, Node, Reader, did_you_mean, quoted, read_yaml
-from assentry.core.verdict import AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
+from assentry.core.policy_text import Complaints, Lines, Node, Reader, did_you_mean, quoted, read_yaml
+from assentry.core.verdict import DEFAULT, AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
 from assentry.errors import PolicyError
 
-__all__ = ["KEYS", "load_policy", "to_document"]
+__all__ = ["KEYS", "load_policy", "stored_policy", "to_document"]
 
 KEYS: dict[str, tuple[str, ...]] = {
     "policy": (
@@ -48,7 +49,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "rota": ROTA_KEYS,
     "turn": TURN_KEYS,
     "agent": ("owner", "trusted"),
-    "declaration": ("reversible", "reach", "outside", "money", "risk", "confidence", "because"),
+    "declaration": ("reversible", "reach", "outside", "money", "risk", "instead_of_code", "confidence", "because"),
     "rule": (
         *("name", "actions", "agents", "when", "gate", "because", "says", "reviewers", "quorum", "ladder", "loops"),
         *("limit", "at_end", "window", "undo", "review", "if_changed", "options"),
@@ -66,22 +67,59 @@ _MOST = 1_000_000_000
 UNLIMITED = "unlimited"
 
 
-def load_policy(text: str, file: str = "assentry.yaml", version: int = 0) -> Policy:
-    """The policy that `text` describes; raises one `PolicyError` with every complaint, each with its line."""
+def load_policy(
+    text: str, file: str = "assentry.yaml", version: int = 0, *, now: datetime | None = None, stored: bool = False
+) -> Policy:
+    """The policy that `text` describes; raises one `PolicyError` with every complaint, each with its line.
+
+    With `now` turns of rotas that are over count for nothing. A `stored` one was applied already: that nobody can meet
+    a quorum of it is a warning then, since requests that nobody can approve are safer than no policy.
+    """
     complaints = Complaints(file)
     root = read_yaml(text, complaints)
-    if root is None or root.value is None:
-        return replace(PRESETS["balanced"], version=version)
+    if root is None or (not root.value and (root.value is None or root.is_map)):
+        return replace(PRESETS["balanced"], version=version, warnings=(f"{file}:1: {_nothing(text)}",))
+    _expect_mapping(root, complaints)
     lines: Lines = {}
     policy = _policy(Reader(complaints), root, lines)
-    check_policy(policy, lines, complaints)
+    check_policy(policy, lines, complaints, now, stored=stored)
     complaints.raise_if_any()
     return replace(policy, version=version, warnings=complaints.warnings)
+
+
+def _nothing(text: str) -> str:
+    """What a file that sets nothing is taken as."""
+    is_commented = any(line.strip() for line in text.splitlines())
+    what = "the file sets nothing" if is_commented else "the file is empty"
+    return (
+        f"{what}, which is the same as no policy: autonomy balanced and no rules; "
+        "write autonomy:, people: or rules:, or remove the file"
+    )
+
+
+def _expect_mapping(root: Node, complaints: Complaints) -> None:
+    """A policy has keys at the top; what has none is told how to begin."""
+    if root.is_map:
+        return
+    if root.is_list and any(each.is_map and not set(KEYS["rule"]).isdisjoint(each.value) for each in root.value):
+        remedy = "these look like rules; write `rules:` on the first line and indent them below it"
+    else:
+        remedy = "write lines of the form `key: value`, such as `autonomy: balanced`"
+    what = "a list" if root.is_list else quoted(root.value)
+    complaints.add(root.line, f"the policy is {what}, not a mapping; {remedy}")
+    complaints.raise_if_any()
+
+
+def stored_policy(text: str, version: int) -> Policy:
+    """The policy that the store holds as this version."""
+    return load_policy(text, f"policy version {version}", version, stored=True)
 
 
 def _policy(reader: Reader, root: Node, lines: Lines) -> Policy:
     table = reader.table(root, "the policy", KEYS["policy"])
     lines.update({("", key): node.line for key, node in table.items()})
+    limited = table["limits"].value if "limits" in table and table["limits"].is_map else {}
+    lines.update({("", f"limits.{key}"): node.line for key, node in limited.items()})
     preset = _preset(reader, table.get("autonomy"))
     limits = _limits(reader, table["limits"], preset.limits) if "limits" in table else preset.limits
     ladder = _ladder(reader, table, Ladder(limit=limits.time), GateKind.HARD) or Ladder(limit=limits.time)
@@ -178,7 +216,7 @@ def _self_review(reader: Reader, node: Node | None) -> bool | None:
     if node is None:
         return None
     if node.value not in ("allow", "deny"):
-        reader.complaints.add(node.line, "self_review must be allow or deny; deny is the careful one")
+        reader.complaints.add(node.line, "self_review must be allow or deny; deny is the safer choice")
     return bool(node.value == "allow")
 
 
@@ -217,15 +255,36 @@ def _people(reader: Reader, node: Node | None) -> tuple[Person, ...]:
         }
         for user in lists["os_users"]:
             if user in users:
-                text = f"the user {quoted(user)} is both {users[user]} and {name}; each belongs to one person"
+                text = f"the os_user {quoted(user)} is both {users[user]} and {name}; each belongs to one person"
                 reader.complaints.add(each.line, text)
             users[user] = name
-        email = reader.text(table["email"], f"{name}'s email", 320) if "email" in table else None
+        email = _email(reader, table["email"], name) if "email" in table else None
         if email and (other := addresses.setdefault(email.casefold(), name)) != name:
             text = f"{quoted(email)} is the address of both {other} and {name}; each belongs to one person"
             reader.complaints.add(each.line, text)
         people.append(Person(name, **lists, email=email or ""))
     return tuple(people)
+
+
+_ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+")
+
+
+def _email(reader: Reader, node: Node, name: str) -> str:
+    """One plain address; a person without one has no such key."""
+    written = "" if node.value is None else node.value
+    if isinstance(written, str) and len(written) <= _LONGEST_ADDRESS and _ADDRESS.fullmatch(written):
+        return written
+    is_now = "empty" if written == "" else quoted(written) if not (node.is_map or node.is_list) else "not a text"
+    remedy = f"write one address such as {_plain_name(name)}@example.com, or remove the key"
+    reader.complaints.add(node.line, f"{name}'s email is {is_now}; {remedy}")
+    return ""
+
+
+_LONGEST_ADDRESS = 320
+
+
+def _plain_name(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]{1,40}", name, re.ASCII) else "name"
 
 
 def _agents(reader: Reader, node: Node | None) -> tuple[AgentEntry, ...]:
@@ -250,16 +309,21 @@ def _declared(reader: Reader, node: Node | None) -> tuple[Declared, ...]:
                     answers[key] = reader.choice(answer, what, Reach)
                 case "risk":
                     answers[key] = reader.choice(answer, what, Risk)
-                case "because" | "confidence":
+                case "because" | "confidence" | "instead_of_code":
                     pass
                 case _:
                     answers[key] = reader.flag(answer, what)
         if not answers and "confidence" not in table and each.is_map:
             text = f"{quoted(name)} declares nothing; say reversible, reach, outside, money, risk or confidence"
             reader.complaints.add(each.line, text)
+        instead = table.get("instead_of_code")
+        replaces = instead is not None and bool(reader.flag(instead, f"instead_of_code of {name}"))
+        if instead is not None and not answers:
+            text = f"{quoted(name)} has no answer to replace the code's; add reversible, reach, outside, money or risk"
+            reader.complaints.add(instead.line, text)
         because = reader.text(table["because"], f"because of {name}") if "because" in table else None
         sure = reader.number(table["confidence"], f"confidence of {name}", 0, 1) if "confidence" in table else None
-        found.append(Declared(name, Declaration(**answers), because or "", sure))
+        found.append(Declared(name, Declaration(**answers), because or "", replaces, sure))
     return tuple(found)
 
 
@@ -296,7 +360,7 @@ def _rule(reader: Reader, node: Node, default: Ladder) -> Rule:
     name = reader.text(table["name"], "name", 100) if "name" in table else None
     if "name" not in table and node.is_map:
         complaints.add(node.line, "the rule has no name; add name: so that people know which rule held something")
-    if name is not None and name.startswith("default:"):
+    if name is not None and name.startswith(DEFAULT.strip()):
         complaints.add(table["name"].line, "a rule's name cannot begin with default:, which stands for no rule")
     gate = reader.choice(table["gate"], "gate", GateKind) if "gate" in table else None
     if "gate" not in table and node.is_map:

@@ -17,7 +17,7 @@ def read_rotas(reader: Reader, node: Node | None) -> tuple[Rota, ...]:
         table = reader.table(each, f"rotas.{name}", ROTA_KEYS)
         turns = [_turn(reader, one, name) for one in reader.items(table["turns"], "turns")] if "turns" in table else []
         weekly = reader.texts(table["weekly"], "weekly") if "weekly" in table else ()
-        begins = _moment(reader, table["from"], f"from of {name}") if "from" in table else None
+        begins = _moment(reader, table["from"], f"rota {quoted(name)}: from") if "from" in table else None
         if each.is_map and not (turns or weekly):
             reader.complaints.add(each.line, f"the rota {quoted(name)} is empty; give it turns: or weekly:")
         if ("weekly" in table) != ("from" in table):
@@ -48,7 +48,7 @@ def _turn(reader: Reader, node: Node, rota: str) -> Turn | None:
             reader.complaints.add(node.line, f"a turn of {rota} needs {', '.join(missing)}")
         return None
     person = reader.text(table["person"], "person")
-    begins, ends = (_moment(reader, table[key], f"{key} of a turn") for key in ("from", "to"))
+    begins, ends = (_moment(reader, table[key], f"rota {quoted(rota)}: {key} of a turn") for key in ("from", "to"))
     if person is None or begins is None or ends is None:
         return None
     if ends <= begins:
@@ -57,7 +57,7 @@ def _turn(reader: Reader, node: Node, rota: str) -> Turn | None:
 
 
 def _moment(reader: Reader, node: Node, what: str) -> datetime | None:
-    """A moment with its offset from UTC, so that it is the same for everybody."""
+    """A date and time with its offset from UTC, so that it is the same for everybody."""
     text = reader.text(node, what, 40)
     if text is None:
         return None
@@ -66,6 +66,9 @@ def _moment(reader: Reader, node: Node, what: str) -> datetime | None:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        reader.complaints.add(node.line, f"{what} is no moment with a time zone; write it as 2026-01-05T09:00:00+00:00")
+        reader.complaints.add(
+            node.line,
+            f"{what} needs a date-time with a UTC offset, such as 2026-01-05T09:00:00+00:00; {quoted(text)} is not one",
+        )
         return None
     return found

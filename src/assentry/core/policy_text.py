@@ -19,6 +19,7 @@ from assentry.core.action import Json
 from assentry.core.text import visible
 from assentry.errors import InvalidArguments, PolicyError
 
+_NOT_IN_TEXT: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 16
 MAX_NODES = 100_000
@@ -32,6 +33,9 @@ _INT = re.compile(r"[-+]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _WORDS: dict[str, Json] = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+Lines = dict[tuple[str, str], int]
+"""Where a key stands, by rule and key; the policy's own keys stand under the empty name."""
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -105,11 +109,11 @@ def quoted(text: object) -> str:
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + '"'
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The remedy for a misspelt word: the nearest known one, or all of them."""
+def did_you_mean(word: str, known: Iterable[str], before: str = "") -> str:
+    """The remedy for a misspelt word: the nearest known one, with what stands `before` it, or all of them."""
     known = tuple(known)
     near = get_close_matches(word[:80], known, 1, 0.6)
-    return f"did you mean {quoted(near[0])}?" if near else f"known are {', '.join(known)}"
+    return f"did you mean {quoted(before + near[0])}?" if near else f"known are {', '.join(known)}"
 
 
 def read_yaml(text: str, complaints: Complaints) -> Node | None:
@@ -126,18 +130,28 @@ def read_yaml(text: str, complaints: Complaints) -> Node | None:
         mark = error.problem_mark or error.context_mark
         line = min(mark.line + 1, last) if mark else 1
         written = text.split("\n")[line - 1] if line <= last else ""
-        remedy = "indent with spaces, not tabs" if "\t" in written else "check the indentation and the quotes"
-        complaints.add(line, f"not valid YAML: {_one_line(error.problem)}; {remedy}")
-    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
-        position = getattr(error, "position", 0)
-        line = text.count("\n", 0, position if isinstance(position, int) else 0) + 1
-        complaints.add(line, "not valid YAML: a character that may not be there; save the file as plain UTF-8")
+        if "\t" in written[: len(written) - len(written.lstrip())]:
+            complaints.add(line, "not valid YAML: the line is indented with a tab; use spaces")
+        else:
+            remedy = "use spaces instead of tabs" if "\t" in written else "check the indentation and the quotes"
+            complaints.add(line, f"not valid YAML: {_one_line(error.problem)}; {remedy}")
+    except (yaml.YAMLError, ValueError, ArithmeticError):
+        line, character = _forbidden(text)
+        complaints.add(line, f"not a text file: it contains {character}; a policy is YAML or JSON in plain UTF-8")
     except _Stop:
         pass
     else:
         return builder.root
     complaints.raise_if_any()
     return None
+
+
+def _forbidden(text: str) -> tuple[int, str]:
+    """The first character that no text file has, and its line."""
+    found = _NOT_IN_TEXT.search(text)
+    if found is not None:
+        return text.count("\n", 0, found.start()) + 1, f"the character U+{ord(found[0]):04X}"
+    return 1, "a character that cannot be read"
 
 
 class _Stop(Exception):
@@ -192,7 +206,8 @@ class _Builder:
             self._open[-1] = (parent, _key_text(node.value))
         else:
             if key in parent.value:
-                self._complaints.add(line, f"{quoted(key)} is there twice; remove one")
+                first = parent.value[key].line
+                self._complaints.add(line, f"{quoted(key)} is set twice, first on line {first}; remove one of them")
             parent.value[key] = node
             self._open[-1] = (parent, None)
 
@@ -246,13 +261,14 @@ class Reader:
         entries = self.entries(node, what)
         for key, each in entries.items():
             if key not in known:
-                self.complaints.add(each.line, f"unknown key {quoted(key)}; {did_you_mean(key, known)}")
+                where = f"{what}: " if "." in what else ""
+                self.complaints.add(each.line, f"{where}unknown key {quoted(key)}; {did_you_mean(key, known)}")
         return {key: each for key, each in entries.items() if key in known}
 
     def entries(self, node: Node, what: str) -> Mapping[str, Node]:
         """The entries of a map whose keys are names."""
         if not node.is_map:
-            self._wrong(node, what, "a map of `key: value` lines")
+            self._wrong(node, what, "lines of the form `key: value`")
             return {}
         for key, each in node.value.items():
             if not key.strip() or not key.isprintable() or len(key) > LONGEST_TEXT:
@@ -261,16 +277,16 @@ class Reader:
 
     def items(self, node: Node, what: str) -> list[Node]:
         if not node.is_list:
-            self._wrong(node, what, "a list, a line with `-` for each")
+            self._wrong(node, what, "a list, with a line that begins with `-` for each item")
             return []
         return list(node.value)
 
     def text(self, node: Node, what: str, longest: int = LONGEST_TEXT) -> str | None:
         """A text that is not empty."""
-        if not isinstance(node.value, str):
-            self._wrong(node, what, "a text; put quotes around it")
+        if node.value is not None and not isinstance(node.value, str):
+            self._wrong(node, what, "text, in quotes if it is a number")
             return None
-        if not node.value.strip():
+        if node.value is None or not node.value.strip():
             self.complaints.add(node.line, f"{what} is empty; write something or remove the key")
             return None
         if len(node.value) > longest:
@@ -325,7 +341,7 @@ class Reader:
         return None
 
     def duration(self, node: Node, what: str, *or_else: str) -> timedelta | None:
-        """A stretch of time such as 90s, 15m, 1h, 2d or 1w."""
+        """A duration such as 90s, 15m, 1h, 2d or 1w."""
         found = _DURATION.fullmatch(node.value) if isinstance(node.value, str) else None
         time = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None
         if time is None or time > _LONGEST:
@@ -335,15 +351,15 @@ class Reader:
         return time
 
     def _wrong(self, node: Node, what: str, wanted: str) -> None:
-        is_now = "a map" if node.is_map else "a list" if node.is_list else "empty" if node.value is None else None
+        is_now = "a mapping" if node.is_map else "a list" if node.is_list else "empty" if node.value is None else None
         self.complaints.add(node.line, f"{what} is {is_now or quoted(node.value)}; write {wanted}")
 
 
 def duration(text: str, what: str) -> timedelta:
-    """The stretch of time that `text` spells, as in policy files: 90s, 15m, 8h, 2d or 1w."""
+    """The duration that `text` spells, as in policy files: 90s, 15m, 8h, 2d or 1w."""
     found = Reader(Complaints("")).duration(Node(text.strip(), 0), what)
     if found is None:
-        raise InvalidArguments(f"{what} is a stretch of time such as 90s, 15m, 8h, 2d or 1w")
+        raise InvalidArguments(f"{what} must be a duration such as 90s, 15m, 8h, 2d or 1w")
     return found
 
 

@@ -10,6 +10,7 @@ from enum import Enum
 
 from assentry.core.action import Json
 from assentry.core.decision import Candidate, Vote
+from assentry.core.situation import Standing
 
 NEVER_RAN = "cancelled before it ran"
 """The error of what was begun and then not done, since whoever wanted it was gone."""
@@ -135,6 +136,8 @@ class Ask:
     """The operator's plain-English line, to be filled again if the arguments are changed."""
     draft_of: str = ""
     """The request that this one revises."""
+    standing: Standing | None = None
+    """Where its run stood when it was proposed; whenever it is judged again, it is judged by this."""
     same: str = ""
     """Outside runs: what stands for everything that makes two requests the same; empty where it is like no other."""
 
@@ -155,7 +158,7 @@ class Request:
     """When the ladder ends; decisions after that are too late."""
     rung: int = 0
     told: tuple[str, ...] = ()
-    """Whom escalation has added to the reviewers."""
+    """Who may decide as well since the ladder widened the circle."""
     seen_at: datetime | None = None
     votes: tuple[Vote, ...] = ()
     decided_by: str = ""
@@ -188,6 +191,10 @@ class Request:
     """How often it was asked again because what it depends on had changed."""
     looked_at: datetime | None = None
     """When what it depends on was last looked up, where that was not when it was asked."""
+    callers: tuple[str, ...] = ()
+    """The processes that wait for it, where nothing but a living process can find it again. Empty for all others."""
+    abandoned_at: datetime | None = None
+    """Since when nobody is waiting for it any more: the last of its callers is gone."""
     changes: tuple[str, ...] = ()
     """What changed between what a person saw and the last look, in words."""
 

@@ -1,6 +1,6 @@
 """Rotas: who is on duty when. The time comes from outside."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 WEEK = timedelta(weeks=1)
@@ -29,6 +29,10 @@ class Rota:
     def members(self) -> tuple[str, ...]:
         """Everybody who is on duty at some time."""
         return tuple(dict.fromkeys((*(turn.person for turn in self.turns), *self.weekly)))
+
+    def since(self, now: datetime) -> "Rota":
+        """The rota without the turns that are over."""
+        return replace(self, turns=tuple(turn for turn in self.turns if turn.ends > now))
 
     def on_duty(self, now: datetime) -> tuple[str, ...]:
         """Who is on duty now; nobody, where nobody was written down for it."""

@@ -10,6 +10,9 @@ from assentry.core.request import PERMIT_LIFE, Permit, Request, Review, State
 from assentry.core.verdict import GateKind
 from assentry.errors import Conflict, LeaseLost, PermitMismatch
 
+LEASE = timedelta(seconds=60)
+"""For so long an execution may say nothing before others take its process for dead."""
+
 
 def begun(request: Request, event: Begin, now: datetime) -> Change:
     """Intent is recorded and the permit is used, in one change; only exactly what was approved may begin."""

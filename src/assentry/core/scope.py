@@ -10,9 +10,10 @@ from assentry.core.action import Action, Assessment
 from assentry.core.argument_look import SEEN
 from assentry.core.grant import decimal, spending
 from assentry.core.money_text import CODES
-from assentry.core.names import split_name
+from assentry.core.names import many_of, split_name
 from assentry.core.pattern import pattern
 from assentry.core.run import NO_SCOPE, Scope
+from assentry.core.text import counted
 from assentry.errors import InvalidArguments
 
 STEPS = "steps"
@@ -33,9 +34,10 @@ def uses(action: Action, assessment: Assessment) -> dict[str, Decimal]:
     facts = {fact.name: fact for fact in assessment.facts}
     count = decimal(facts["count"].value) if "count" in facts else None
     if count is not None:
-        used[_noun(facts["count"].says)] = count = abs(count)
+        unit = next((fact.unit for fact in assessment.facts if fact.name == "count" and fact.unit), "things")
+        used[unit] = count = abs(count)
     if nouns := split_name(action.name).nouns:
-        used.setdefault(_plural(nouns[-1]), Decimal(1) if count is None else count)
+        used.setdefault(many_of(nouns[-1]), Decimal(1) if count is None else count)
     if "paths" in facts and isinstance(paths := facts["paths"].value, list):
         used.setdefault("files", Decimal(len(paths)))
     if (amount := spending(assessment)) is not None and "currency" in facts:
@@ -48,15 +50,6 @@ def cost(action: Action) -> Decimal:
     return Decimal(0) if action.cost is None else Decimal(str(action.cost))
 
 
-def _noun(says: str) -> str:
-    """The plural in `847 files` or `1 file`."""
-    return _plural(says.partition(" ")[2].split(",")[0].strip() or "things")
-
-
-def _plural(noun: str) -> str:
-    return noun if noun.endswith("s") else f"{noun}s"
-
-
 def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessment: Assessment) -> list[str]:
     """What of the scope this call would exceed, each in a sentence."""
     found = []
@@ -67,20 +60,21 @@ def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessme
         total = used.get(name, Decimal(0)) + amount
         if total > most:
             before = f" after {used[name]:f}" if used.get(name) else ""
-            found.append(f"{amount:f} {name}{before}, and the run was given {most:f}")
+            found.append(f"{counted(amount, name)}{before}, and the run was given {most:f}")
     if assessment.only_reads:
         return found
     if scope.actions and not pattern(scope.actions).match(action.name):
-        found.append(f"{action.name} is not among the actions it was given ({', '.join(scope.actions[:5])})")
+        found.append(f"its scope ({', '.join(scope.actions[:5])}) does not name {action.name}")
     facts = {fact.name: fact.value for fact in assessment.facts}
     if scope.recipients and isinstance(whom := facts.get("recipients"), list):
         strangers = [each for each in whom if not _is_among(str(each), scope.recipients)]
         if strangers:
-            found.append(f"{', '.join(str(each) for each in strangers[:3])} is nobody it was given to write to")
+            found.append(f"it may not write to {', '.join(str(each) for each in strangers[:3])}: outside its scope")
     if scope.paths and isinstance(paths := facts.get("paths"), list):
         beyond = [each for each in paths if not _is_inside(str(each), scope.paths)]
         if beyond:
-            found.append(f"{', '.join(str(each) for each in beyond[:3])} lies outside {', '.join(scope.paths[:3])}")
+            told = ", ".join(str(each) for each in beyond[:3])
+            found.append(f"it touches {told}, outside {', '.join(scope.paths[:3])}")
     return found
 
 

@@ -7,14 +7,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from typing import TYPE_CHECKING, Any
 
 from assentry.core.action import Json
 from assentry.errors import KeyProblem
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Check = Callable[[str, bytes, str], bool | None]
 """(key id, data, signature in hex) -> whether it is that key's signature; `None` for a key not known."""
@@ -69,8 +68,11 @@ def _refuse(_: str) -> None:
     raise ValueError("it holds a number that is not whole")
 
 
-def public_key(text: str) -> Ed25519PublicKey:
+def public_key(text: str) -> "Ed25519PublicKey":
     """The Ed25519 public key that `text` holds, as PEM or as 64 hexadecimal digits."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     try:
         if not text.lstrip().startswith("-----"):
             return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text.strip()))
@@ -84,12 +86,12 @@ def public_key(text: str) -> Ed25519PublicKey:
     return key
 
 
-def raw(key: Ed25519PublicKey) -> str:
+def raw(key: "Ed25519PublicKey") -> str:
     """The key as 64 hexadecimal digits."""
-    return key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    return key.public_bytes_raw().hex()
 
 
-def key_id(key: Ed25519PublicKey) -> str:
+def key_id(key: "Ed25519PublicKey") -> str:
     """A short name for the key, the same everywhere; it finds a key, and proves nothing."""
     return sha256(bytes.fromhex(raw(key))).hexdigest()[:16]
 
@@ -98,14 +100,14 @@ def key_id(key: Ed25519PublicKey) -> str:
 class PublicKeys:
     """The public keys that somebody trusts."""
 
-    by_id: Mapping[str, Ed25519PublicKey] = field(default_factory=dict)
+    by_id: "Mapping[str, Ed25519PublicKey]" = field(default_factory=dict)
 
     @classmethod
     def of(cls, *texts: str) -> "PublicKeys":
         """These keys, each given as PEM or hex."""
         return cls().adding(public_key(text) for text in texts)
 
-    def adding(self, keys: Iterable[Ed25519PublicKey]) -> "PublicKeys":
+    def adding(self, keys: "Iterable[Ed25519PublicKey]") -> "PublicKeys":
         return PublicKeys({**self.by_id, **{key_id(key): key for key in keys}})
 
     def check(self, name: str, data: bytes, signature: str) -> bool | None:
@@ -113,6 +115,8 @@ class PublicKeys:
         key = self.by_id.get(name)
         if key is None:
             return None
+        from cryptography.exceptions import InvalidSignature
+
         try:
             given = bytes.fromhex(signature)
             key.verify(given, data)

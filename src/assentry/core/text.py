@@ -1,12 +1,15 @@
-"""Text for people: hostile characters made visible, templates that can only read arguments, spans of time."""
+"""Text for people: hostile characters made visible, templates that can only read arguments, numbers of
+things and spans of time. The line for an action without a template is made in `title`."""
 
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from string import Formatter
 
 from assentry.core.action import Fact, Json
+from assentry.core.names import many_of, one_of
 from assentry.errors import GuardError
 
 _KEPT = {"\n", "\t"}
@@ -17,7 +20,7 @@ _MOST_MARKS = 3
 _WORD = re.compile(r"\w+")
 _TWINS = frozenset("аеорсухіјѕһԁԛԝӏАВЕКМНОРСТХІЈЅοαινρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")  # noqa: RUF001
 """Letters of other scripts that cannot be told from Latin ones."""
-_COMMANDS = ("command", "cmd", "commandline", "argv")
+_NOUN = re.compile(r"^( )([a-z]+)\b")
 _LOOKALIKE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH", "MATHEMATICAL")
 
 
@@ -74,6 +77,19 @@ def _mixes_scripts(word: str) -> bool:
     )
 
 
+_OPENERS = frozenset(
+    """a all an and another any as at because both critical dangerous each every from here if in it its more most no
+    nobody none not nothing of one only other others our people risky safe silence since so somebody someone that the
+    their there these they this to under until what when where which while who whoever with without you your""".split()
+)
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital letter where it begins with one of our own small words; data keeps its letters."""
+    first, space, _ = text.partition(" ")
+    return text[0].upper() + text[1:] if space and first in _OPENERS else text
+
+
 def shortened(text: str, limit: int) -> str:
     """`text` cut to `limit` characters, saying that it was cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
@@ -89,14 +105,20 @@ def template_fields(template: str) -> tuple[str, ...]:
 
 
 def render(template: str, args: Mapping[str, Json], facts: Sequence[Fact] = ()) -> str:
-    """The template with arguments filled in as inert, shortened text: `{to.count}` counts, `{facts.x}` is a fact."""
+    """The template with arguments filled in as inert, shortened text: `{to.count}` counts, `{facts.x}` is a fact.
+
+    A plural that follows a count of one becomes a singular: `{to.count} people` is `1 person`.
+    """
     known = {fact.name: fact.says for fact in facts}
-    pieces = []
+    pieces: list[str] = []
+    is_one = False
     for literal, field, _, _ in Formatter().parse(template):
-        pieces.append(literal)
+        pieces.append(_NOUN.sub(lambda found: found[1] + one_of(found[2]), literal, count=1) if is_one else literal)
+        is_one = False
         if field is not None:
             head, _, rest = field.partition(".")
             value = known.get(rest, "?") if head == "facts" else _read(args.get(head), rest)
+            is_one = rest.endswith("count") and head != "facts" and value == 1
             pieces.append(visible(shortened(_told(value), 120), lines=False))
     return "".join(pieces)
 
@@ -127,37 +149,47 @@ def _told(value: Json) -> str:
     return "nothing" if value is None else str(value)
 
 
-def default_line(name: str, facts: Sequence[Fact], args: Mapping[str, Json] | None = None) -> str:
-    """A plain line for an action that brings no template: its name in words, its command, and the facts that matter."""
-    words = visible(name.replace("_", " ").replace(".", " "), lines=False)
-    told = [
-        fact.says for fact in facts if fact.name in ("count", "bytes", "amount", "recipients", "environment", "paths")
-    ]
-    line, known = words[:1].upper() + words[1:], visible(", ".join(told[:3]), lines=False)
-    if command := _command_in(args or {}):
-        shown = visible(shortened(command, 120), lines=False)
-        return f"{line} ({known}): {shown}" if known else f"{line}: {shown}"
-    return f"{line}: {known}" if known else line
+def counted(number: int | float | Decimal, noun: str) -> str:
+    """A number of things: `1 file`, `847 files`, `2 people`. Of several words, the last is the noun."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{Decimal(str(number)).normalize():,f}"
+    before, space, last = noun.rpartition(" ")
+    return f"{shown} {before}{space}{one_of(last) if number == 1 else many_of(last)}"
 
 
-def _command_in(args: Mapping[str, Json]) -> str:
-    """What a shell would be told to do; without it, a line about a command says nothing."""
-    for name in _COMMANDS:
-        value = args.get(name)
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            value = " ".join(value[:50])
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-    return ""
+_UNITS = ((86400, "day", "days"), (3600, "h", "h"), (60, "min", "min"))
+LEAST = "less than 1 s"
 
 
 def span(duration: timedelta) -> str:
-    """A span of time as people say it: `40 s`, `12 min`, `3 h`, `2 days`."""
-    seconds = max(0, int(duration.total_seconds()))
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+    """A span of time, rounded, as people say it: `40 s`, `12 min`, `1 h`, `90 min`, `2 days`.
+
+    From two of a unit on it is said in that unit, and where it rounds to exactly one. `static/clock.js` does the same.
+    """
+    seconds = max(0.0, duration.total_seconds())
+    if seconds < 1:
+        return LEAST
+    for place, (size, one, many) in enumerate(_UNITS):
+        smaller = _UNITS[place + 1][0] if place + 1 < len(_UNITS) else 1
+        whole = _rounded(seconds / smaller) * smaller
+        if whole == size or whole >= 2 * size:
+            number = _rounded(seconds / size)
+            return f"{number} {one if number == 1 else many}"
+    return f"{_rounded(seconds)} s"
+
+
+def _rounded(number: float) -> int:
+    """To the nearest whole number; what lies in the middle goes up, unlike with `round`."""
+    return int(number + 0.5)
+
+
+def ago(duration: timedelta) -> str:
+    """How long something is past: `12 min ago`, or `just now`."""
+    return "just now" if duration.total_seconds() < 1 else f"{span(duration)} ago"
+
+
+def left(duration: timedelta) -> str:
+    """How long there still is: `38 min left`, or `time is up`."""
+    return f"{span(duration)} left" if duration > timedelta(0) else "time is up"
 
 
 def exact_span(duration: timedelta) -> str:

@@ -28,6 +28,11 @@ class GateKind(Ordered):
         """Nothing runs before somebody was asked."""
         return self in _HOLDING
 
+    @property
+    def runs_at_once(self) -> bool:
+        """It runs, and nobody is asked before."""
+        return self is GateKind.RUN or self is GateKind.WATCH
+
 
 class IfChanged(Enum):
     """What happens to something approved when what it depends on is no longer as the person saw it."""
@@ -49,13 +54,13 @@ class AtEnd(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One step of a ladder: `after` that much time, remind those asked and widen the circle to `tell`."""
+    """One step of a ladder: `after` that much time a reminder is due, and those in `tell` may decide as well."""
 
     after: timedelta
     remind: bool = False
     tell: tuple[str, ...] = ()
     rota: tuple[str, ...] = ()
-    """People or roles that take turns: each time the rung is climbed, the next of them is told."""
+    """People or roles that take turns: each time the rung is climbed, the next of them may decide as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,10 @@ class Trigger:
     gate: GateKind
 
 
+DEFAULT = "default: "
+"""What the name of a default begins with; no rule may be called so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The gate an action must pass, the rule that chose it, a sentence of reason, and every trigger that fired."""
@@ -108,6 +117,11 @@ class Verdict:
     grant: str | None = None
     """The grant that lifted the gate, if one did."""
     policy_version: int = 0
+
+    @property
+    def by_default(self) -> bool:
+        """No rule matched."""
+        return self.rule.startswith(DEFAULT)
 
 
 _WORDS = {

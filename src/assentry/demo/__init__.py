@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from shlex import quote
 
 from rich.console import Console
@@ -24,6 +25,7 @@ from assentry.demo.summary import Played, summed_up, tell
 from assentry.demo.world import ASKED, Postbox, World, build, postbox
 from assentry.engine.policies import apply_policy
 from assentry.errors import AssentryError
+from assentry.extras import needs
 
 __all__ = ["run"]
 
@@ -74,11 +76,9 @@ def run(
             "assentry demo; or let a scripted person decide: assentry demo --script"
         )
         return USAGE
-    try:
-        import aiosmtpd  # noqa: F401
-    except ImportError:
-        stage.say("The demo receives real mail and needs aiosmtpd for that: pip install 'assentry[demo]'")
-        return USAGE
+    with needs("demo", "assentry demo"):
+        for package in ("aiosmtpd", *(["textual"] if terminal else [] if script else ["fastapi"])):
+            import_module(package)
     pause = PAUSE / speed if speed else 0.0 if script else PAUSE
     wanted = Wanted(script, terminal, opens, as_json, seed, keep, pause, database)
     began = time.monotonic()
@@ -104,24 +104,24 @@ def _console(*, as_json: bool) -> Console:
 async def _performed(stage: Stage, world: World, wanted: Wanted, began: float) -> int:
     async with postbox(world) as box:
         place = await _opened(world)
-        interrupts = Interrupts()
-        _introduce(stage, world, box, wanted)
-        told: Played | None = None
-        try:
-            if wanted.in_browser:
-                from assentry.demo.browser import BrowserPlay  # a server: neither agents nor scripts pay for it
+        with Interrupts().heard() as interrupts:
+            _introduce(stage, world, box, wanted)
+            told: Played | None = None
+            try:
+                if wanted.in_browser:
+                    from assentry.demo.browser import BrowserPlay  # a server: neither agents nor scripts pay for it
 
-                told = shown = BrowserPlay(stage, world, box, place, pause=wanted.pause, began=began)
-                await shown.perform(interrupts, opens=wanted.opens)
-            else:
-                told = play = Play(stage, world, box, place, pause=wanted.pause, began=began)
-                await play.perform(_person(stage, play, world, wanted, place, interrupts))
-            summary = await summed_up(told, world, box, place)
-        except (Left, asyncio.CancelledError):
-            await _tell_stop(stage, told, world, wanted)
-            return INTERRUPTED
-        finally:
-            await place.store.close()
+                    told = shown = BrowserPlay(stage, world, box, place, pause=wanted.pause, began=began)
+                    await shown.perform(interrupts, opens=wanted.opens)
+                else:
+                    told = play = Play(stage, world, box, place, pause=wanted.pause, began=began)
+                    await play.perform(_person(stage, play, world, wanted, place, interrupts))
+                summary = await summed_up(told, world, box, place)
+            except (Left, asyncio.CancelledError):
+                await _tell_stop(stage, told, world, wanted)
+                return INTERRUPTED
+            finally:
+                await place.store.close()
     tell(stage, summary, kept=wanted.keep, command=typed())
     if wanted.as_json:
         print(summary.as_json())

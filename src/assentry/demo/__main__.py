@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from assentry.demo import run
+from assentry.errors import MissingExtra
 
 
 def main() -> int:
@@ -20,16 +21,20 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=None, help="how fast the agent works; 2 is twice as fast")
     parser.add_argument("--database", default="", help="postgresql://…, instead of a file in the folder")
     given = parser.parse_args()
-    return run(
-        script=given.script,
-        terminal=given.terminal,
-        opens=given.opens,
-        as_json=given.json,
-        seed=given.seed,
-        keep=given.keep,
-        speed=given.speed,
-        database=given.database,
-    )
+    try:
+        return run(
+            script=given.script,
+            terminal=given.terminal,
+            opens=given.opens,
+            as_json=given.json,
+            seed=given.seed,
+            keep=given.keep,
+            speed=given.speed,
+            database=given.database,
+        )
+    except MissingExtra as problem:
+        print(problem, file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

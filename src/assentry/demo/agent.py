@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import assentry
+from assentry.core.text import counted
 from assentry.demo.process import going, play, post, tell
 from assentry.demo.world import A_YEAR, AGENT, ASKED, CI_FILE, CREDENTIALS, GOAL, PATTERN, PROJECTS, RELEASES, STAGING
 from assentry.engine.runs import ActiveRun
@@ -49,7 +50,7 @@ def delete_files(root: str, files: list[str]) -> Outcome:
     """Delete files below a directory for good."""
     for file in files:
         _inside(file, root).unlink()
-    return {"did": f"{len(files)} files deleted", "files": len(files)}
+    return {"did": f"{counted(len(files), 'file')} deleted", "files": len(files)}
 
 
 def move_files(files: list[str], to: str) -> Outcome:
@@ -58,7 +59,7 @@ def move_files(files: list[str], to: str) -> Outcome:
         target = _inside(f"{to}/{file}")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(_inside(file), target)
-    return {"did": f"{len(files)} files moved to {to}, none deleted", "files": len(files)}
+    return {"did": f"{counted(len(files), 'file')} moved to {to}, none deleted", "files": len(files)}
 
 
 def move_back(done: assentry.Done) -> None:
@@ -70,8 +71,8 @@ def move_back(done: assentry.Done) -> None:
 def write_file(path: str, content: str) -> Outcome:
     """Write a file; what stood there before is kept in the result, for the way back."""
     file = _inside(path)
-    before = file.read_text() if file.exists() else None
-    file.write_text(content)
+    before = file.read_text(encoding="utf-8") if file.exists() else None
+    file.write_text(content, encoding="utf-8")
     return {"did": f"{file.name} written", "before": before}
 
 
@@ -81,12 +82,12 @@ def write_back(done: assentry.Done) -> None:
     if done.result["before"] is None:
         file.unlink()
     else:
-        file.write_text(done.result["before"])
+        file.write_text(done.result["before"], encoding="utf-8")
 
 
 def read_file(path: str) -> Outcome:
     """Read a file."""
-    return {"did": f"{path} read", "content": _inside(path).read_text()}
+    return {"did": f"{path} read", "content": _inside(path).read_text(encoding="utf-8")}
 
 
 def deploy(release: str, environment: str) -> Outcome:
@@ -101,7 +102,9 @@ def roll_back(done: assentry.Done) -> None:
     _point_at(done.result["before"])
 
 
-def send_report(to: list[str], subject: str, body: str, server: Annotated[tuple[str, int], assentry.Injected]) -> Outcome:
+def send_report(
+    to: list[str], subject: str, body: str, server: Annotated[tuple[str, int], assentry.Injected]
+) -> Outcome:
     """Send a report by mail."""
     post(f"{AGENT}@example.org", to, subject, body, server)
     return {"did": f"report mailed to {', '.join(to)}"}
@@ -224,7 +227,7 @@ class Script:
 
     def __init__(self, run: ActiveRun, tools: Tools, pause: float) -> None:
         self._run, self._tools, self._pause = run, tools, pause
-        self._memory: dict[str, Any] = json.loads(STATE.read_text()) if STATE.exists() else {}
+        self._memory: dict[str, Any] = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
 
     async def work(self) -> dict[str, int]:
         """The plan was followed to its end, as far as people and policy let it."""
@@ -318,7 +321,7 @@ class Script:
 
     def save(self) -> None:
         fresh = STATE.with_suffix(".new")
-        fresh.write_text(json.dumps(self._memory))
+        fresh.write_text(json.dumps(self._memory), encoding="utf-8")
         fresh.replace(STATE)
 
 

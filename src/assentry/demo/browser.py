@@ -78,11 +78,12 @@ class BrowserPlay:
                 await asyncio.gather(*(actor.stop() for actor in self._cast.values()))
 
     async def _invite(self, server: Standing, *, opens: bool) -> None:
-        """The way in is on the screen, and in the browser of the desktop where there is one."""
-        link = await server.link()
+        """Where to sign in is on the screen, and in the browser of the desktop where there is one."""
+        made = await server.link()
+        link, how = (made, "signs you in, once") if made else (f"{server.url}/login", "sign in there")
         opened = opens and sys.stdout.isatty() and show(link)
         where = "The inbox opens in your browser. If it does not" if opened else "The inbox is in your browser"
-        self._stage.say((f"▶ {where}, open this (it lets you in, once):", "bold"))
+        self._stage.say((f"▶ {where}, open this ({how}):", "bold"))
         self._stage.console.print()
         self._stage.console.print(Text(f"    {link}", "bold cyan"), soft_wrap=True)
         self._stage.console.print()

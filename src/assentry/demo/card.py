@@ -10,12 +10,11 @@ from rich.text import Text
 from assentry.core.action import Json, Risk
 from assentry.core.briefing import Briefing, OptionLine
 from assentry.core.request import Kind
-from assentry.core.text import shortened, visible
+from assentry.core.text import counted, shortened, visible
 
 WIDEST = 100
 _SIGN = {Risk.SAFE: "●", Risk.RISKY: "▴", Risk.DANGEROUS: "▲", Risk.CRITICAL: "◆"}
 _COLOUR = {Risk.SAFE: "green", Risk.RISKY: "yellow", Risk.DANGEROUS: "red", Risk.CRITICAL: "magenta"}
-_HURTS = ("cannot be undone", "reaches the whole organisation", "leaves our systems", "costs money")
 _BODY_LINES = 12
 
 
@@ -53,10 +52,11 @@ def _parts(briefing: Briefing, is_question: bool) -> list[RenderableType | None]
     return [
         Text(plain(briefing.title), "bold"),
         _facts(briefing),
+        Text(plain(briefing.grounds), "dim"),
         *(Text(plain(warning), "bold red") for warning in briefing.warnings),
         Text(),
         Text("Why you are asked", "dim"),
-        *(Padding(Text(f"- {_sentence(plain(reason))}"), (0, 0, 0, 1)) for reason in briefing.why),
+        *(Padding(Text(f"- {plain(reason)}"), (0, 0, 0, 1)) for reason in briefing.why),
         _claims(briefing),
         Text(),
         *(
@@ -77,7 +77,7 @@ def _time(briefing: Briefing, colour: str) -> Text:
 def _facts(briefing: Briefing) -> Text:
     """What Assentry found out, the hurting parts marked; paths of many files would say nothing."""
     told = [(fact.says, fact.hurts) for fact in briefing.facts if not (fact.name == "paths" and _is_many(fact.value))]
-    told += [(word, word in _HURTS) for word in briefing.effect]
+    told += [(each.words, each.hurts) for each in briefing.effect]
     line = Text()
     for says, hurts in told:
         line.append(" · " if line else "", "dim")
@@ -87,10 +87,6 @@ def _facts(briefing: Briefing) -> Text:
 
 def _is_many(value: Json) -> bool:
     return isinstance(value, list) and len(value) > 2
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _claims(briefing: Briefing) -> RenderableType | None:
@@ -107,7 +103,7 @@ def _option(option: OptionLine) -> RenderableType:
     if option.forbidden:
         tag = Text("  forbidden", "red")
     elif option.runs:
-        tag = Text("  can be undone", "green") if option.reversible else Text("  cannot be undone", "red")
+        tag = Text(f"  {option.undo}", "green" if option.reversible else "red")
     return _choice(option.number + 1, plain(option.label), tag, plain(option.consequence))
 
 
@@ -141,5 +137,5 @@ def value_text(value: Json) -> str:
     lines = visible(str(value)).strip().splitlines() or [""]
     shown = [shortened(line, 200) for line in lines[:_BODY_LINES]]
     if len(lines) > _BODY_LINES:
-        shown.append(f"… {len(lines) - _BODY_LINES} more lines")
+        shown.append(f"… {counted(len(lines) - _BODY_LINES, 'more line')}")
     return "\n".join(shown)

@@ -5,6 +5,8 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from assentry.system import STOP_SIGNALS, told_to_stop
+
 
 class Interrupts:
     """They end the play in an orderly way, once; where something else is said, that instead."""
@@ -14,8 +16,12 @@ class Interrupts:
         assert task is not None
         self._task = task
         self._means: Callable[[], None] = self._end
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._heard)
+
+    @contextmanager
+    def heard(self) -> Iterator["Interrupts"]:
+        """Meanwhile they come here."""
+        with told_to_stop(self._heard, (*STOP_SIGNALS, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))):
+            yield self
 
     def _heard(self) -> None:
         self._means()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import assentry
+from assentry.core.text import counted
 from assentry.demo.process import going, play, step, tell
 
 LABELS = Path("labels.json")
@@ -30,8 +31,8 @@ def label(text: str) -> str:
 
 def save_labels(labels: dict[str, str]) -> str:
     """Write the labels down."""
-    LABELS.write_text(json.dumps(labels))
-    return f"{len(labels)} labels written"
+    LABELS.write_text(json.dumps(labels), encoding="utf-8")
+    return f"{counted(len(labels), 'label')} written"
 
 
 def drop_labels(_: assentry.Done) -> None:

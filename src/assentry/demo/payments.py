@@ -17,7 +17,7 @@ BETWEEN = 1.0
 
 def list_open() -> list[dict[str, Any]]:
     """List what is still to be paid."""
-    found: list[dict[str, Any]] = json.loads(INVOICES.read_text())
+    found: list[dict[str, Any]] = json.loads(INVOICES.read_text(encoding="utf-8"))
     return found
 
 
@@ -32,7 +32,7 @@ def reimburse(expense: str, to: str, amount: float, currency: str) -> str:
 
 
 def _paid(what: str, to: str, amount: float, currency: str) -> str:
-    with PAID.open("a") as file:  # the demo's bank
+    with PAID.open("a", encoding="utf-8") as file:  # the demo's bank
         file.write(json.dumps({"what": what, "to": to, "amount": amount, "currency": currency}) + "\n")
     return f"paid {amount:,.2f} {currency} to {to} for {what}"
 

@@ -8,10 +8,14 @@ import asyncio
 import json
 import os
 import sys
-import termios
 from asyncio import Task
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+try:
+    import termios
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
 
 from rich.console import Console
 from rich.padding import Padding
@@ -23,7 +27,7 @@ from assentry.core.action import Json
 from assentry.core.briefing import Briefing, brief
 from assentry.core.request import Kind, Request
 from assentry.demo.card import WIDEST, card, plain, value_text
-from assentry.errors import AssentryError, ConfirmationNeeded
+from assentry.errors import AssentryError, ConfirmationNeeded, SettingsError
 
 SURFACE = "demo"
 
@@ -75,6 +79,8 @@ class Keyboard:
 
     async def line(self, prompt: str, until: Task[Any]) -> str | None:
         """The line that was typed, or `None` if `until` came first. The end of input means leaving."""
+        if termios is None:
+            raise SettingsError("deciding in the terminal needs a POSIX one; leave out --terminal and use the browser")
         loop = asyncio.get_running_loop()
         descriptor = sys.stdin.fileno()
         typed: asyncio.Future[bytes] = loop.create_future()

@@ -84,7 +84,7 @@ async def summed_up(play: Played, world: World, box: Postbox, desk: Desk) -> Sum
         mail=[_received(message) for message in box.received],
         files_left=len(world.old_tests()),
         files_staged=len(world.old_tests(STAGING)),
-        ci_file=world.ci_file.read_text(),
+        ci_file=world.ci_file.read_text(encoding="utf-8"),
         deployed=world.deployed,
         folder=str(world.folder),
         database=desk.store.address,

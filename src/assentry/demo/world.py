@@ -99,7 +99,7 @@ def build(seed: int, database: str = "") -> World:
     shutil.copyfile(Path(__file__).with_name("assentry.yaml"), settings.policy)
     file = folder / "assentry.toml"
     file.touch(mode=0o600)
-    file.write_text("".join(f"{name} = {_toml(getattr(settings, name))}\n" for name in _SETTINGS))
+    file.write_text("".join(f"{name} = {_toml(getattr(settings, name))}\n" for name in _SETTINGS), encoding="utf-8")
     world = World(folder, settings)
     _plant_tests(folder, seed)
     _plant(folder / CI_FILE, OLD_CI)
@@ -123,7 +123,7 @@ def _toml(text: str) -> str:
 
 def _plant(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
 
 
 def _plant_tests(folder: Path, seed: int) -> None:

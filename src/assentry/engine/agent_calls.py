@@ -16,14 +16,17 @@ from assentry.core.action import NOTHING_DECLARED, Declaration, Json
 from assentry.core.advance import advance
 from assentry.core.canonical import canonical, restore
 from assentry.core.change import Change
-from assentry.core.decision import Cancel, Fail, Finish, Renew
+from assentry.core.decision import Awaited, Cancel, Fail, Findable, Finish, Renew
 from assentry.core.request import STOPS, Kind, Request, State
 from assentry.core.run import RunState
 from assentry.core.run_life import Progress
+from assentry.core.running import LEASE
 from assentry.core.switch import Setting
 from assentry.core.verdict import GateKind, Trigger
+from assentry.engine.asking import Named
+from assentry.engine.callers import every, moved, name_at_server
 from assentry.engine.calls import Calls
-from assentry.engine.execution import LEASE, Execution
+from assentry.engine.execution import Execution
 from assentry.engine.guard import in_run
 from assentry.engine.holding import HeldRun
 from assentry.engine.judgement import Context
@@ -33,7 +36,7 @@ from assentry.engine.proposal import refused_again
 from assentry.engine.questions import question
 from assentry.engine.schemas import check_schema
 from assentry.engine.sealing import no_secret, redacted
-from assentry.engine.tool import OptionSpec, Tool, tool
+from assentry.engine.tool import OptionSpec, Tool, tool, tool_of
 from assentry.errors import Conflict, InvalidArguments, NotFound, RunPaused, RunStopped
 from assentry.ports import View
 
@@ -139,11 +142,12 @@ class AgentCalls:
 
     async def propose(
         self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
-        fired: tuple[Trigger, ...] = (),
+        fired: tuple[Trigger, ...] = (), caller: str = "",
     ) -> Request | None:  # fmt: skip
         """The call is judged and on record: it waits, may begin, or is refused. `None`: it simply runs.
 
-        In a run only for whoever holds it. While a person has paused the agent it waits for `patience` seconds.
+        In a run only for whoever holds it. While a person has paused the agent it waits for `patience` seconds. The
+        `caller` is the process of the agent that waits, where nothing but that process can find the request again.
         """
         plain = restore(canonical(args))
         if not isinstance(plain, dict):
@@ -161,7 +165,8 @@ class AgentCalls:
             if active is not None:
                 await active.read_once()
             return None
-        request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False))
+        named = self._named(caller)
+        request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False, caller=named))
         return self._own(request)
 
     def foreseen(self, made: Tool, args: Mapping[str, Json], fired: tuple[Trigger, ...] = ()) -> GateKind:
@@ -186,7 +191,7 @@ class AgentCalls:
     async def ask(
         self, text: str, context: Context, *, choices: tuple[str, ...] = (), schema: Mapping[str, Json] | None = None,
         guess: tuple[Json, ...] = (), time: timedelta | None = None, reviewers: tuple[str, ...] = (), fence: int = 0,
-        patience: float = 0,
+        patience: float = 0, caller: str = "",
     ) -> Request:  # fmt: skip
         """The question is on record. Whom to ask is the agent's to say only where the operator vouches for it."""
         _fits_here(schema, self.is_trusted)
@@ -200,7 +205,7 @@ class AgentCalls:
         asked = question(
             self._calls, context, text, choices, schema, guess, time, reviewers if self.is_trusted else ()
         )  # fmt: skip
-        return self._own(await self._calls.put(asked))
+        return self._own(await self._calls.put(asked, self._named(caller)))
 
     # Carrying out
 
@@ -213,7 +218,7 @@ class AgentCalls:
         worker = f"{self.asked_by}:{attempt}"
         if self.is_begun_by(request, attempt):
             return request
-        made = _tool_of(request)
+        made = tool_of(request.candidate.action)
         _is_ready(request, made)
         # A key without a run stands below the agent's own name, and there is nothing to hold.
         run = request.ask.run if request.ask.run != self.agent else ""
@@ -242,7 +247,7 @@ class AgentCalls:
     async def finish(self, request_id: str, fence: int, result: Json) -> Request:
         """It is done, and what came back is on record, without secrets."""
         request = await self.request(request_id)
-        return await self._execution(request.worker).finished(_tool_of(request), request, fence, result)
+        return await self._execution(request.worker).finished(tool_of(request.candidate.action), request, fence, result)
 
     async def fail(self, request_id: str, fence: int, error: str) -> Request:
         """It went wrong, and how is on record, without secrets."""
@@ -261,6 +266,31 @@ class AgentCalls:
 
         change = await self._store.transact(request.workspace, request.id, step)
         return change.request if change is not None and change.request is not None else request
+
+    # Waiting
+
+    async def show_caller(self, name: str, lease: timedelta, *, new: bool = False, instead: str = "") -> bool:
+        """The agent's process of this name lives for so long from now; false where it was taken for gone before.
+
+        It waits for what the process waited for that it is there `instead` of.
+        """
+        workspace, known = self._office.workspace, name_at_server(self.agent, name)
+        lives = await self._store.show_caller(workspace, known, lease, new=new)
+        if lives and instead:
+            before = name_at_server(self.agent, instead)
+            await every(self._store, workspace, before, Awaited(known, instead=before))
+        return lives
+
+    async def awaited(self, request_id: str, name: str) -> Request:
+        """The process of this name waits for the request; without a name it is found again without any process."""
+        event = Awaited(name_at_server(self.agent, name)) if name else Findable()
+        return await moved(self._store, await self.request(request_id), event)
+
+    def _named(self, caller: str) -> Named | None:
+        async def name() -> str:
+            return name_at_server(self.agent, caller)
+
+        return name if caller else None
 
     # Looking
 
@@ -369,16 +399,6 @@ def stopped_or_paused(held: Held) -> RunStopped:
     run = held.run
     kind = RunPaused if run.state is RunState.PAUSED else RunStopped
     return kind(run.code, run.by, run.reason)
-
-
-def _tool_of(request: Request) -> Tool:
-    """The action of a request, as it was described when it was proposed."""
-    action = request.candidate.action
-    return tool(
-        action.name, description=action.description, schema=action.schema,
-        schema_text=canonical(action.schema) if action.schema is not None else "", declared=action.declared,
-        trusted=action.trusted, claimed=action.claimed,
-    )  # fmt: skip
 
 
 def _is_ready(request: Request, made: Tool) -> None:

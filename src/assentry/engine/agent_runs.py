@@ -17,8 +17,8 @@ from assentry.core.canonical import canonical, restore
 from assentry.core.request import STOPS, Request, State
 from assentry.core.run import PlanStep, Run, RunState
 from assentry.core.run_life import Failed, Finished, Live, Park, RunEvent, Stopped
+from assentry.core.running import LEASE
 from assentry.engine.agent_calls import AgentCalls, ProxiedRun
-from assentry.engine.execution import LEASE
 from assentry.engine.holding import as_json
 from assentry.engine.hosting import Resumption, begin, begin_inside, new_run, taken_up
 from assentry.engine.judgement import Context
@@ -124,7 +124,7 @@ class AgentRuns(AgentCalls):
         await active.moved(Live(fence, lease))
         return active.record
 
-    async def stop_at(self, run_id: str, fence: int, point: StopPoint) -> Request | None:
+    async def stop_at(self, run_id: str, fence: int, point: StopPoint, caller: str = "") -> Request | None:
         """A person is asked where the run stops; none where nobody has to be. Raises `NotAsked` where that matters."""
         if point.kind not in STOPS:
             raise InvalidArguments(f"a run stops at one of: {', '.join(sorted(STOPS))}")
@@ -133,7 +133,8 @@ class AgentRuns(AgentCalls):
         prepared = stop_call(self._calls, Context(agent=self.agent), active, point)
         if prepared is None:
             return None
-        request, _ = await self._once_going(0, lambda: self._calls.submit(prepared, start=False))
+        named = self._named(caller)
+        request, _ = await self._once_going(0, lambda: self._calls.submit(prepared, start=False, caller=named))
         return self._own(request)
 
     async def park(self, run_id: str, fence: int, waits: tuple[str, ...], state: Json, *, keeps: bool = False) -> Run:

@@ -1,7 +1,7 @@
 """From a call to its record: judged, with what is secret sealed, and asked about once."""
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,16 +14,21 @@ from assentry.core.advance import opened
 from assentry.core.audit import Entry
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change
+from assentry.core.decision import Awaited, Findable
 from assentry.core.grant import covers, spending, use
 from assentry.core.request import Ask, Executor, Kind, Option, Request, State
+from assentry.core.situation import Standing
 from assentry.core.verdict import GateKind, Trigger, Verdict
+from assentry.engine.callers import Callers, depends, moved
 from assentry.engine.execution import Execution
+from assentry.engine.importing import not_while_importing
 from assentry.engine.judgement import Context, Judgement, merged
 from assentry.engine.office import Outpaced, nobody_holds
 from assentry.engine.pressure import Throttle
 from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed
 from assentry.engine.threads import in_thread
 from assentry.engine.tool import OptionSpec, Tool, looked_up, resolved
+from assentry.engine.wait_notice import notice
 from assentry.engine.waiting import Hub
 from assentry.errors import (
     Conflict,
@@ -34,6 +39,10 @@ from assentry.errors import (
 from assentry.ports import Store, Vault, View
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+Named = Callable[[], Awaitable[str]]
+"""Gives the name under which the process that waits shows that it lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Prepared:
     looked_up: tuple[Fact, ...] = ()
     fired: tuple[Trigger, ...] = ()
     """Triggers that judging alone would not find again."""
+    standing: Standing | None = None
+    """Where its run stood when it was judged."""
 
 
 @dataclass(slots=True)
@@ -91,6 +102,7 @@ class Asking:
         vault: Vault,
         asked_by: str,
         tools: Mapping[str, Tool],
+        callers: Callers,
     ) -> None:
         self.store, self.workspace, self.judgement, self.execution, self.hub = (
             store,
@@ -100,8 +112,8 @@ class Asking:
             hub,
         )
         self.asked_by = asked_by
-        self.on_wait: Callable[[Request], None] | None = None
-        self.vault, self.tools = vault, tools
+        self.on_wait: Callable[[Request], None] = notice()
+        self.vault, self.tools, self.callers = vault, tools, callers
         self.throttle = Throttle(store, workspace)
 
     def prepare(
@@ -115,11 +127,13 @@ class Asking:
         """The call, judged on what its arguments say. Touches nothing."""
         if context.key and not context.run:
             context = replace(context, run=context.agent)
-        action, assessment, verdict = self.judgement.judged(tool, args, context, datetime.now(UTC), fired=fired)
+        now = datetime.now(UTC)
+        standing = self.judgement.standing(context, now)
+        action, assessment, verdict = self.judgement.judged(tool, args, context, now, fired=fired, standing=standing)
         if context.active is not None and verdict.gate is GateKind.RUN and not assessment.only_reads:
             # In a run it is put on record with its result, so that a run that is taken again does not repeat it.
             verdict = replace(verdict, gate=GateKind.WATCH)
-        return Prepared(tool, args, context, action, assessment, verdict, injected, fired=fired)
+        return Prepared(tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing)
 
     def runs_at_once(self, prepared: Prepared) -> bool:
         """The call need not be on record before it runs; a line about it will be, soon."""
@@ -144,17 +158,26 @@ class Asking:
         except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
             says = f"the lookup of facts failed ({type(problem).__name__}), so its reach is not known"
             fired = (*prepared.fired, Trigger("lookup failed", says, GateKind.HARD))
-        judged = self.judgement.judged(tool, prepared.args, prepared.context, datetime.now(UTC), found, fired)
-        action, assessment, verdict = judged
-        return replace(prepared, action=action, assessment=assessment, verdict=verdict, looked_up=found, fired=fired)
+        return self._judged(replace(prepared, looked_up=found, fired=fired))
+
+    def _judged(self, prepared: Prepared) -> Prepared:
+        """The call, judged on where its run stands by now."""
+        now, context = datetime.now(UTC), prepared.context
+        standing = self.judgement.standing(context, now)
+        action, assessment, verdict = self.judgement.judged(
+            prepared.tool, prepared.args, context, now, prepared.looked_up, prepared.fired, standing=standing
+        )
+        return replace(prepared, action=action, assessment=assessment, verdict=verdict, standing=standing)
 
     async def submit(
-        self, prepared: Prepared, *, start: bool = True, request_id: str | None = None
+        self, prepared: Prepared, *, start: bool = True, request_id: str | None = None, caller: Named | None = None
     ) -> tuple[Request, bool]:
         """The request is on record: waiting, running, approved for a worker, or refused; and whether it is new.
 
-        A step that already made its request gets that one back. Only what is new and running is ours to run.
+        A step that already made its request gets that one back. Only what is new and running is ours to run. `caller`
+        gives the name of the process that waits for it, where nothing but that process can find it again.
         """
+        not_while_importing(f"{prepared.tool.name} is called")
         request_id = request_id or str(uuid7())
         given = prepared.args
         clean, secret = sealed(self.vault, request_id, given, prepared.tool.secret)
@@ -176,9 +199,10 @@ class Asking:
         spent: set[str] = set()
         while True:
             try:
-                return await self._recorded(prepared, request_id, secret, start), True
+                return await self._recorded(prepared, request_id, secret, start, caller), True
             except DuplicateStep as known:
-                return await self._existing(known, prepared), False
+                there = await self._existing(known, prepared)
+                return await self._waited_for_too(there, None if prepared.tool.detached else caller), False
             except GrantSpent as gone:
                 spent.add(gone.grant_id)
             except Outpaced as faster:
@@ -186,13 +210,16 @@ class Asking:
                 active.saw(faster.run)
             prepared = self._rejudged(prepared, given, hidden, spent)
 
-    async def _recorded(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
+    async def _recorded(
+        self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool, caller: Named | None
+    ) -> Request:
         """The request, put on record; people are asked no more than policy allows."""
         if not prepared.verdict.gate.holds:
             return await self._opened(prepared, request_id, secret, start)
         context, limits = prepared.context, self.judgement.policy.limits
+        name = "" if caller is None or prepared.tool.detached else await caller()
         async with self.throttle.admitted(context.agent, limits, context.run, context.key):
-            return await self._opened(prepared, request_id, secret, start)
+            return await self._opened(prepared, request_id, secret, start, name)
 
     def discreet(self, context: Context, passed: Sequence[str]) -> Context:
         """What the agent says, without the secrets that it passes or that it blurts out."""
@@ -224,9 +251,9 @@ class Asking:
         The facts are those of what was given, since those are true, except where they would tell a secret.
         """
         now, context, known, fired = datetime.now(UTC), prepared.context, prepared.looked_up, prepared.fired
-        judge = self.judgement.judged
-        action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, fired, without)
-        _, full, on_all = judge(prepared.tool, given, context, now, known, fired, without)
+        judge, standing = self.judgement.judged, self.judgement.standing(context, now)
+        action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, fired, without, standing)
+        _, full, on_all = judge(prepared.tool, given, context, now, known, fired, without, standing)
         if prepared.args is not given:
             told = [fact for fact in full.facts if self._is_discreet(fact, hidden)]
             names = {fact.name for fact in told}
@@ -239,13 +266,15 @@ class Asking:
             verdict = on_all
         if context.active is not None and verdict.gate is GateKind.RUN and not shown.only_reads:
             verdict = replace(verdict, gate=GateKind.WATCH)
-        return replace(prepared, action=action, assessment=shown, verdict=verdict)
+        return replace(prepared, action=action, assessment=shown, verdict=verdict, standing=standing)
 
     def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
         told: Json = [fact.says, fact.value]
         return bool(redacted(self.vault, told, hidden) == told) and not _tells(fact, hidden)
 
-    async def _opened(self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool) -> Request:
+    async def _opened(
+        self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool, caller: str = ""
+    ) -> Request:
         context = prepared.context
         tool, verdict = prepared.tool, prepared.verdict
         candidate = self.judgement.candidate(tool, prepared.action, prepared.assessment, verdict, context)
@@ -270,6 +299,7 @@ class Asking:
             claims=claims(context),
             template=tool.says,
             draft_of=context.draft_of,
+            standing=prepared.standing,
             # What is passed beside the arguments (an object, a client) makes it another call.
             same="" if prepared.injected else digest(self.asked_by, "action", candidate.content_digest),
         )
@@ -278,7 +308,7 @@ class Asking:
         def step(view: View) -> Change:
             nobody_holds(view)
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
-            change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret)
+            change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret, caller=caller)
             if active is not None:
                 change = replace(change, run=active.progress(view, candidate))
             return change if verdict.grant is None else _charged(change, prepared, view)
@@ -295,12 +325,14 @@ class Asking:
             self.execution.hold(change.request)
         return change.request
 
-    async def put(self, ask: Ask) -> Request:
-        """A request that was made by hand (a question) is on record."""
+    async def put(self, ask: Ask, caller: Named | None = None) -> Request:
+        """A request that was made by hand (a question) is on record. `caller` is as in `submit`."""
+        not_while_importing("a question is asked")
+        name = "" if caller is None else await caller()
 
         def step(view: View) -> Change:
-            needed = ask.needed_by
-            return opened(replace(ask, created_at=view.now, needed_by=needed), view.now, worker="", lease=LEASE_NONE)
+            asked = replace(ask, created_at=view.now, needed_by=ask.needed_by)
+            return opened(asked, view.now, worker="", lease=LEASE_NONE, caller=name)
 
         try:
             async with self.throttle.admitted(ask.agent, self.judgement.policy.limits, ask.run, ask.step):
@@ -309,7 +341,7 @@ class Asking:
             existing = await self.store.request(self.workspace, known.request_id)
             if existing is None:
                 raise
-            return existing
+            return await self._waited_for_too(existing, caller)
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         return change.request
@@ -326,6 +358,12 @@ class Asking:
         marks = dict.fromkeys(marks_in(known.ask.candidate.args_text), "")
         clean, _ = sealed(self.vault, known.id, prepared.args, prepared.tool.secret, marks)
         return _same_call(known, replace(prepared, args=clean))
+
+    async def _waited_for_too(self, request: Request, caller: Named | None) -> Request:
+        """The request, which whoever asked for the same again waits for as well, or can find again."""
+        if not depends(request):
+            return request
+        return await moved(self.store, request, Findable() if caller is None else Awaited(await caller()))
 
     async def _existing(self, known: DuplicateStep, prepared: Prepared) -> Request:
         request = await self.store.request(self.workspace, known.request_id)
@@ -357,8 +395,9 @@ class Asking:
         plain = tool.signature.plain(args) if tool.signature is not None else restore(canonical(args))
         plain, hidden = sealed(self.vault, request_id, plain, tool.secret, secret)
         secret.update(hidden)
-        judged = self.judgement.judged(tool, plain, prepared.context, datetime.now(UTC))
-        action, assessment, verdict = judged
+        action, assessment, verdict = self.judgement.judged(
+            tool, plain, prepared.context, datetime.now(UTC), standing=prepared.standing
+        )
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
         return Option(spec.label, spec.consequence, candidate, tool.undo is not None, tool.idempotent)
 

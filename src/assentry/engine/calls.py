@@ -10,9 +10,10 @@ from assentry.core.decision import Cancel
 from assentry.core.request import Executor, Request, State
 from assentry.core.run import Run
 from assentry.core.switch import Setting
-from assentry.engine.asking import Asking, Prepared
+from assentry.engine.asking import Asking, Named, Prepared
 from assentry.engine.freshness import still_true
 from assentry.engine.holding import HeldRun
+from assentry.engine.judgement import Context
 from assentry.engine.office import HeldUp
 from assentry.engine.tool import Tool
 from assentry.engine.waiting import Ear
@@ -36,19 +37,30 @@ class Calls(Asking):
         One that is `ours` and that nobody can find again is withdrawn when the caller stops waiting.
         """
         deadline = None if patience is None else asyncio.get_running_loop().time() + patience
-        if self.on_wait is not None and patience != 0 and request.state is State.PENDING:
+        if patience != 0 and request.state is State.PENDING:
             self.on_wait(request)
         while _must_wait(request):
             left = None if deadline is None else deadline - asyncio.get_running_loop().time()
-            if left is not None and left <= 0:
-                raise Parked(request.id, request.code, request.candidate.says)
+            is_over = left is not None and left <= 0
             try:
+                shown = await (self.callers.findable(request) if is_over else self.callers.waits(request))
+                if shown is not request:
+                    request = shown
+                    continue
+                if is_over:
+                    raise Parked(request.id, request.code, request.candidate.says)
                 request = await self.hub.changed(request, left, ear)
             except asyncio.CancelledError:
                 if ours:
                     await asyncio.shield(self._withdrawn(request))
                 raise
         return request
+
+    def caller_of(self, context: Context, patience: float | None = None) -> Named | None:
+        """What names this process as the caller of such a call; none where the call can be found again without it."""
+        active = context.active
+        again = bool(context.key) if active is None else bool(active.record.key or active.record.host)
+        return None if again or patience == 0 else self.callers.name
 
     async def _withdrawn(self, request: Request) -> None:
         """A caller that stopped waiting and cannot find its request again leaves nothing in the inbox."""
@@ -57,7 +69,9 @@ class Calls(Asking):
     async def _given_up(self, request_id: str) -> None:
         def step(view: View) -> Change | None:
             now = view.request
-            if now is None or now.state is not State.PENDING or now.ask.step or now.ask.executor is Executor.WORKER:
+            if now is None or now.state is not State.PENDING or now.ask.executor is Executor.WORKER:
+                return None
+            if now.ask.step and not now.callers:
                 return None
             return advance(now, Cancel(now.ask.agent, "the caller stopped waiting"), view.now)
 
@@ -88,7 +102,7 @@ class Calls(Asking):
                 ours = request.id == request_id
                 heard, active = ear if ours else None, prepared.context.active
                 ended = await self._decided(prepared.tool, request, patience, heard, active, ours=ours)
-            if ours or ended.state is not State.CANCELLED or request.ask.step:
+            if ours or ended.state is not State.CANCELLED or ended.word == "dismiss" or request.ask.step:
                 return ended
             await self.judgement.until_go(prepared.context.agent, patience)
             # It was somebody else's who asked for the same and no longer wants it; we still do.
@@ -96,10 +110,11 @@ class Calls(Asking):
     async def _submitted(self, prepared: Prepared, patience: float | None, request_id: str) -> tuple[Request, bool]:
         """As `submit`, once no switch holds the agent up; a run sees to that itself."""
         try:
+            caller = self.caller_of(prepared.context, patience)
             if prepared.context.active is not None:
-                return await self.submit(prepared, request_id=request_id)
+                return await self.submit(prepared, request_id=request_id, caller=caller)
             return await self.judgement.once_going(
-                prepared.context.agent, patience, lambda: self.submit(prepared, request_id=request_id)
+                prepared.context.agent, patience, lambda: self.submit(prepared, request_id=request_id, caller=caller)
             )
         except asyncio.CancelledError:
             # It may be on record all the same. What waits is also waited for by others, if they asked for the same.
@@ -160,6 +175,7 @@ class Calls(Asking):
         if held is None or held.setting is Setting.STOP:
             return
         if patience is not None:
+            await self.callers.findable(request)
             raise Parked(request.id, request.code, request.candidate.says)
         await self.judgement.until_go(request.ask.agent)
 

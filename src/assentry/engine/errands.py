@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from fcntl import LOCK_EX, flock
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -27,9 +26,12 @@ from assentry.engine.sealing import unsealed
 from assentry.engine.tool import Tool, tool
 from assentry.errors import AssentryError, Conflict, SettingsError
 from assentry.ports import Vault
+from assentry.system import locked
 
 LEASE = timedelta(minutes=10)
 """How long such a call may take before its outcome counts as unknown."""
+LOCK_SECONDS = 30.0
+"""How long a call waits for another process that has the notes; they are held for a few milliseconds."""
 _OPEN = (str(State.PENDING), str(State.APPROVED))
 
 
@@ -136,8 +138,7 @@ class LocalErrands:
         made = tool(
             errand.action, description=errand.description, schema=errand.schema,
             schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
-            declared=errand.effect if errand.trusted else None,
-            claimed=NOTHING_DECLARED if errand.trusted else errand.effect,
+            claimed=errand.effect,
         )  # fmt: skip
         if errand.schema is not None:  # one that nobody has described may have any name
             self._made[errand.name] = (said, made)
@@ -211,8 +212,7 @@ class Notebook:
     @contextmanager
     def opened(self) -> Iterator[Noted]:
         """What is in it; what is changed meanwhile is kept."""
-        with self._private(".lock") as lock:
-            flock(lock, LOCK_EX)
+        with locked(self._file.with_suffix(".lock"), LOCK_SECONDS):
             noted = self._noted()
             before = _written(noted)
             yield noted
@@ -227,11 +227,11 @@ class Notebook:
 
     def _private(self, suffix: str) -> TextIO:
         number = os.open(self._file.with_suffix(suffix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        return os.fdopen(number, "w")
+        return os.fdopen(number, "w", encoding="utf-8")
 
     def _noted(self) -> Noted:
         try:
-            return _read(self._file.read_text())
+            return _read(self._file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return Noted()
         except (ValueError, TypeError, AttributeError, LookupError):

@@ -21,6 +21,7 @@ from assentry.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Findin
 from assentry.core.request import NEVER_RAN, Request, State
 from assentry.core.run import Run
 from assentry.core.run_life import Charge, advance_run
+from assentry.core.running import LEASE
 from assentry.core.scope import cost, uses
 from assentry.engine.office import Held, nobody_holds
 from assentry.engine.portal import Portal
@@ -42,7 +43,6 @@ from assentry.ports import Store, Vault, View
 
 log = logging.getLogger("assentry.execution")
 
-LEASE = timedelta(seconds=60)
 _TELLING_PAUSES = (0.1, 0.4, 1.5)
 
 _KEY: ContextVar[str] = ContextVar("assentry_idempotency_key", default="")

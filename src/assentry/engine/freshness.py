@@ -12,7 +12,7 @@ from assentry.core.judge import is_stricter, strictest
 from assentry.core.request import Request, State
 from assentry.core.text import shortened
 from assentry.core.verdict import GateKind, IfChanged, Trigger
-from assentry.engine.judgement import Context, Judgement, stricter
+from assentry.engine.judgement import Judgement, stricter
 from assentry.engine.sealing import redacted, unsealed
 from assentry.engine.threads import in_thread
 from assentry.engine.tool import Tool, looked_up, resolved
@@ -63,8 +63,7 @@ async def _looked_up_first(store: Store, judgement: Judgement, vault: Vault, too
         changes = tuple(fact.says for fact in now)
     except Exception as problem:  # noqa: BLE001  whatever it is, not knowing is a reason to ask
         now, changes = (), (f"what it depends on could not be looked up ({type(problem).__name__})",)
-    context = Context(request.ask.agent, request.ask.run, request.ask.step)
-    _, _, judged = judgement.judged(tool, restore(candidate.args_text), context, await store.now(), now)
+    _, _, judged = judgement.judged_again(tool, request, await store.now(), now)
     if now and not is_stricter(judged.gate, candidate.verdict.gate):
         return request
     if judged.gate is GateKind.FORBID:
@@ -89,11 +88,9 @@ def _as_it_is(
     judgement: Judgement, tool: Tool, request: Request, now: tuple[Fact, ...], changes: tuple[str, ...]
 ) -> Candidate:
     """The same bytes with the facts of now, judged anew: never laxer than before, and it says what has changed."""
-    candidate, ask = request.candidate, request.ask
+    candidate = request.candidate
     known = tuple(fact for fact in candidate.assessment.facts if not fact.looked_up)
-    context = Context(ask.agent, ask.run, ask.step)
-    args = restore(candidate.args_text)
-    _, _, judged = judgement.judged(tool, args, context, request.changed_at, now)
+    _, _, judged = judgement.judged_again(tool, request, request.changed_at, now)
     verdict = stricter(candidate.verdict, judged)
     told = tuple(Trigger("changed", f"since it was approved: {each}", GateKind.HARD) for each in changes)
     kept = tuple(each for each in verdict.triggers if each.name != "changed")

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import logging
 import os
-import pwd
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -19,18 +18,22 @@ from assentry.core.action import Json, Reach, Risk
 from assentry.core.canonical import canonical, restore
 from assentry.core.policy import Policy
 from assentry.core.request import Request, State
+from assentry.core.running import LEASE
 from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.asking import new_code
+from assentry.engine.callers import Callers
 from assentry.engine.calls import Calls
-from assentry.engine.describing import declaration, described
-from assentry.engine.execution import LEASE, Execution
+from assentry.engine.describing import check_patience, declaration, described, no_such_argument
+from assentry.engine.execution import Execution
 from assentry.engine.freshness import still_true
 from assentry.engine.guard import CONTEXT, Guarded, guarded
 from assentry.engine.holding import CURRENT
 from assentry.engine.hosting import Fits, Host, HostFunction, begin, begin_inside, called, held, new_run
+from assentry.engine.importing import not_while_importing
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.notary import Notary
 from assentry.engine.office import Held, HeldUp, Office
+from assentry.engine.os_user import os_user
 from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.portal import Portal
 from assentry.engine.proposing import Proposer
@@ -80,6 +83,7 @@ class Gate(Proposer):
         self._portal = portal or Portal()
         self._notary = notary
         self._sealing: Future[None] | None = None
+        self._closed = False
         self._tools: dict[str, Tool] = {}
         self._context = Context(agent=agent)
         self._hub = Hub(store, workspace)
@@ -87,7 +91,10 @@ class Gate(Proposer):
         worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._execution = Execution(store, vault, self._portal, worker, lease)
         user = asked_by if asked_by is not None else os_user()
-        self._calls = Calls(store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools)
+        self._callers = Callers(store, workspace, self._portal, lease)
+        self._calls = Calls(
+            store, workspace, self._judgement, self._execution, self._hub, vault, user, self._tools, self._callers
+        )
         self._hosts: dict[str, Host] = {}
         self._office = Office(
             store=store,
@@ -110,11 +117,6 @@ class Gate(Proposer):
         )
 
     @property
-    def store(self) -> Store:
-        """Where everything is kept."""
-        return self._store
-
-    @property
     def portal(self) -> Portal:
         """The background loop on which code without asyncio waits."""
         return self._portal
@@ -134,10 +136,6 @@ class Gate(Proposer):
             raise GuardError(f"{name} is not guarded in this process")
         return self._tools[name]
 
-    def on_wait(self, tell: Callable[[Request], None]) -> None:
-        """`tell` hears of every request that a call here begins to wait for."""
-        self._calls.on_wait = tell
-
     async def start(self) -> None:
         """The policy is loaded, changes to it are heard, and the log is sealed from time to time."""
         await self._store.open()
@@ -147,10 +145,17 @@ class Gate(Proposer):
             self._sealing = self._portal.submit(self._seal_now_and_then(self._notary))
 
     async def close(self) -> None:
-        """Nothing is held open; everything acknowledged is durable, and sealed where there is a key to sign with."""
+        """Nothing is held open; everything acknowledged is durable, and sealed where there is a key to sign with.
+
+        Again, it does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
         if self._sealing is not None:
             self._sealing.cancel()
         self._execution.close()
+        await self._callers.close()
         self._hub.stop()
         await self._store.flush()
         if self._notary is not None:
@@ -233,6 +238,7 @@ class Gate(Proposer):
         inject: Mapping[str, Any] | None = None,
         detached: bool = False,
         patience: float | None = None,
+        **unknown: Any,
     ) -> Any:
         """The function, guarded: each call is classified, judged, and runs, waits, parks or is refused.
 
@@ -241,6 +247,10 @@ class Gate(Proposer):
         None: as long as it takes). `detached` leaves the running to a worker. `refresh` looks up again what an old
         approval depended on, before it runs: a function like `facts`, or `True` for that one.
         """
+
+        if unknown:
+            raise no_such_argument(next(iter(unknown)), inspect.getfullargspec(Gate.guard).kwonlyargs)
+        check_patience(patience)
 
         def make(function: Callable[..., Any]) -> Guarded[Any, Any]:
             made = described(
@@ -269,7 +279,7 @@ class Gate(Proposer):
     @contextmanager
     def context(self, **said: Any) -> Iterator[None]:
         """Calls inside belong to this agent, run and goal: `with gate.context(agent="cleanup", run="41"):`"""
-        if "alternatives" in said:
+        if not isinstance(said.get("alternatives", ""), str):  # a single text would be taken apart letter by letter
             said["alternatives"] = tuple(said["alternatives"])
         token = CONTEXT.set(replace(CONTEXT.get() or self._context, **said))
         try:
@@ -298,6 +308,7 @@ class Gate(Proposer):
         taken up again is known by that one and its own key, or goal and place: once finished it is not taken twice.
         `fits(run, state)` is asked about the last run with this key, and raises where that is not to be gone on with.
         """
+        not_while_importing("a run begins")
         if host and host not in self._hosts:
             raise GuardError(f"no host is called {host!r} here; register one with @gate.host({host!r})")
         parent = CURRENT.get()
@@ -370,6 +381,8 @@ class Gate(Proposer):
         request = await self._store.request(self._workspace, request_id)
         if request is None:
             raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
+        if patience == 0:
+            return request
         try:
             return await self._calls.settled(request, patience)
         except Parked:
@@ -406,6 +419,7 @@ class Gate(Proposer):
     def leave(self) -> None:
         """Nothing more is heard and no lease is renewed; the store is left open to others."""
         self._execution.close()
+        self._callers.leave()
         self._hub.stop()
 
     def worker(self, *, capacity: int = 10) -> Worker:
@@ -416,9 +430,6 @@ class Gate(Proposer):
         )  # fmt: skip
 
 
-def os_user() -> str:
-    """The operating-system user this process runs as, asked of the system and not of the environment."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container's user that nobody entered
-        return f"uid:{os.getuid()}"
+def store_of(gate: Gate) -> Store:
+    """Where everything is kept, for what is built around a gate: servers, workers, adapters. Agents do not need it."""
+    return gate._store

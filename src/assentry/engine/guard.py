@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
@@ -21,6 +22,8 @@ from assentry.errors import GuardError, Parked
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+UNSAID: Any = object()
 
 CONTEXT: ContextVar[Context | None] = ContextVar("assentry_context", default=None)
 
@@ -58,17 +61,21 @@ class Guarded(Generic[P, R]):
         """What an ended request for this function means to its caller: the result, or the error that says why not."""
         return result_of(request, self._calls.tool_for(request, self._tool))
 
-    def with_(self, **said: Any) -> "Guarded[P, R]":
+    def with_(self, *, wait: float | None = UNSAID, **said: Any) -> "Guarded[P, R]":
         """The same function with what the agent says about this call: why, goal, confidence, cost, alternatives,
-        and `key`, the name of this step within its run, under which a repeated call finds its request again."""
+        and `key`, the name of this step within its run, under which a repeated call finds its request again.
+
+        `wait` is how many seconds this call waits before it raises `Parked` (0: at once; None: as long as it takes).
+        """
         unknown = said.keys() - Context.__dataclass_fields__.keys()
         if unknown:
-            known = ", ".join(sorted(Context.__dataclass_fields__))
+            known = ", ".join(sorted(("wait", *(name for name in Context.__dataclass_fields__ if name != "active"))))
             raise GuardError(f"with_() does not know {sorted(unknown)[0]!r}; there are {known}")
-        if "alternatives" in said:
+        if not isinstance(said.get("alternatives", ""), str):  # a single text would be taken apart letter by letter
             said["alternatives"] = tuple(said["alternatives"])
         context = replace(self._context or CONTEXT.get() or self._fallback, **said)
-        return Guarded(self._tool, self._calls, self._portal, self._patience, self._fallback, context, self._bound)
+        patience = self._patience if wait is UNSAID else seconds(wait)
+        return Guarded(self._tool, self._calls, self._portal, patience, self._fallback, context, self._bound)
 
     def __get__(self, instance: Any, owner: type | None = None) -> "Guarded[P, R]":
         if instance is None:
@@ -200,6 +207,13 @@ def in_run(context: Context, active: HeldRun, name: str, args: Any) -> Context:
     record = active.record
     key = context.key or active.key_for(name, args)
     return replace(context, agent=record.agent, run=record.id, key=key, goal=context.goal or record.goal, active=active)
+
+
+def seconds(wait: float | None) -> float | None:
+    """How long a call waits, if that is a length of time."""
+    if wait is None or (type(wait) in (int, float) and 0 <= wait < math.inf):
+        return wait
+    raise GuardError("wait= must be a number of seconds, 0 or more, or None to wait as long as it takes")
 
 
 def guarded(make: Callable[[Callable[..., Any]], Any], function: Any) -> Any:

@@ -33,7 +33,7 @@ from assentry.core.run_life import (
     Stopped,
     advance_run,
 )
-from assentry.core.situation import Situation
+from assentry.core.situation import Standing
 from assentry.engine.flights import Flights
 from assentry.engine.office import INSIDE, Held, HeldUp, Office
 from assentry.engine.sealing import redacted
@@ -141,11 +141,11 @@ class HeldRun:
         seen = Observation(name, clean[:EXCERPT], trusted)
         await self._move(lambda fence: Progress(fence, observation=seen))
 
-    async def checked_in(self) -> None:
+    async def _checked_in(self) -> None:
         """A person has looked at the run."""
         await self._move(lambda fence: Progress(fence, checked_in=True))
 
-    async def stop(self, by: str, reason: str) -> None:
+    async def _stop(self, by: str, reason: str) -> None:
         """A person ended the whole run; that somebody was there before changes nothing."""
         try:
             await self._move(lambda _: Stop(by, reason))
@@ -192,9 +192,9 @@ class HeldRun:
             )
         return found
 
-    def situation(self, now: datetime) -> Situation:
+    def standing(self, now: datetime) -> Standing:
         """Where the run stands, for policy."""
-        return self._tally.situation(self._record, now)
+        return self._tally.standing(self._record, now)
 
     def enter_gate(self, *, flying: bool = False) -> None:
         """A call may be made; raises where the run is parked, stopped, or no longer ours.
@@ -303,9 +303,9 @@ class HeldRun:
             raise
         except Denied as denied:
             if denied.stop:
-                await self.stop(denied.by or "a person", denied.reason)
+                await self._stop(denied.by or "a person", denied.reason)
             elif denied.state in (str(State.DENIED), str(State.REVISED)):
-                await self.checked_in()
+                await self._checked_in()
             raise
 
     # Its life

@@ -11,9 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from typing import TYPE_CHECKING
 
 from assentry.core.authority import ASSENTRY, EVERYTHING, Principal, principal_named
 from assentry.core.change import Change
@@ -23,6 +21,9 @@ from assentry.core.proving import changed, ended, followed, given, noted
 from assentry.engine.threads import in_thread
 from assentry.errors import InvalidDecision, NotAllowed, NotFound, StaleRequest
 from assentry.ports import Store
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 LINK_LIFE = timedelta(minutes=10)
 SESSION_LIFE = timedelta(days=14)
@@ -300,7 +301,9 @@ def _hash(secret: str) -> str:
 
 
 @cache
-def _hasher() -> PasswordHasher:
+def _hasher() -> "PasswordHasher":
+    from argon2 import PasswordHasher
+
     return PasswordHasher()
 
 
@@ -311,6 +314,8 @@ def _nobodys_proof() -> str:
 
 
 def _matches(proof: str, password: str) -> bool:
+    from argon2.exceptions import InvalidHashError, VerificationError
+
     try:
         return _hasher().verify(proof, password)
     except (VerificationError, InvalidHashError):

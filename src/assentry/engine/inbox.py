@@ -33,10 +33,10 @@ from assentry.core.request import Kind, Request, State
 from assentry.core.run import Run
 from assentry.core.run_life import RUN_LEGAL, Stop, advance_run
 from assentry.core.secret_text import holds_any_secret, secret_texts, without_secrets
+from assentry.core.text import counted
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.oversight import Oversight
 from assentry.engine.schemas import check_fits
-from assentry.engine.tool import tool
 from assentry.errors import AlreadyDecided, AssentryError, InvalidDecision, NotAllowed, NotFound, StaleRequest
 from assentry.ports import Filter, Page, Store, View
 
@@ -103,7 +103,7 @@ class Inbox:
         found = await self._request(request_id) if stop else None
         run = await self._store.run(self._workspace, found.ask.run) if found is not None and found.ask.run else None
         after = await self._decide(by, request_id, lambda _: Deny(reason, stop), shown, run=run)
-        if run is not None and after.state is State.DENIED and after.stop:
+        if run is not None and after.stop:
             await Oversight(self._store, self._workspace).ends_with(by, run, reason)
         return after
 
@@ -156,8 +156,9 @@ class Inbox:
         if holds_any_secret(news) and not secret_texts(news):
             raise InvalidDecision("a number in a field for secrets would be stored as it is; deny it and say why")
         if new := {*secret_texts(plain)} - {*secret_texts(before.action.args)}:
+            long = counted(len(next(iter(new))), "character")
             raise InvalidDecision(
-                f"the new arguments contain what looks like a secret ({len(next(iter(new)))} characters), and what is "
+                f"the new arguments contain what looks like a secret ({long}), and what is "
                 "typed here is stored as it is; deny it and have the agent propose it with the secret it should use"
             )
         if not allows_changes(request) and plain != before.action.args:
@@ -177,24 +178,18 @@ class Inbox:
         return replace(judged, says=chosen.candidate.says)
 
     def _judged(self, request: Request, candidate: Candidate, template: str) -> Candidate:
+        from assentry.engine.tool import tool_of
+
         ask, action = request.ask, candidate.action
         context = Context(
             agent=ask.agent, run=ask.run, key=ask.step, goal=action.goal, why=action.why,
             confidence=action.confidence, cost=action.cost, alternatives=action.alternatives,
         )  # fmt: skip
-        made = tool(
-            action.name,
-            description=action.description,
-            schema=action.schema,
-            schema_text=canonical(action.schema) if action.schema else "",
-            declared=action.declared,
-            trusted=action.trusted,
-            claimed=action.claimed,
-        )
+        made = tool_of(action)
         # What was looked up is about what was asked for; for other arguments it is looked up again before they run.
         same = canonical(action.args) == candidate.args_text and action.name == ask.candidate.action.name
         facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up and same)
-        new, assessment, verdict = self._judgement.judged(made, action.args, context, request.changed_at, facts)
+        new, assessment, verdict = self._judgement.judged_again(made, request, request.changed_at, facts, candidate)
         at_least = ask.candidate.verdict if action.name == ask.candidate.action.name else None
         return self._judgement.candidate(replace(made, says=template), new, assessment, verdict, context, at_least)
 
@@ -324,7 +319,7 @@ WAITING = Filter(states=(State.PENDING,))
 def _with_its_run(change: Change, run: Run | None, by: str, now: datetime) -> Change:
     """The change, and with it the end of the run where that is what was said."""
     after = change.request
-    if run is None or after is None or after.state is not State.DENIED or not after.stop:
+    if run is None or after is None or not after.stop:
         return change
     if not isinstance(stop := Stop(by, after.reason), RUN_LEGAL[run.state]):
         return change

@@ -8,28 +8,31 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from assentry.core.action import Action, Assessment, Fact, Json
-from assentry.core.canonical import canonical, digest, restore
-from assentry.core.classify import assess, profile
+from assentry.core.canonical import canonical, digest
+from assentry.core.classify import Profile, classify, profile
 from assentry.core.decision import Candidate
+from assentry.core.declared import Said
 from assentry.core.grant import Grant, concerns
 from assentry.core.judge import is_stricter, judge, strictest
 from assentry.core.policy import Policy, Rule, builtin_policy
-from assentry.core.policy_file import load_policy
 from assentry.core.request import Request
-from assentry.core.run import NO_SCOPE, RunState, Scope
-from assentry.core.situation import Situation
+from assentry.core.run import RunState
+from assentry.core.situation import Standing, in_situation
 from assentry.core.switch import Setting, Switch, holding
-from assentry.core.text import default_line, render
+from assentry.core.text import render
+from assentry.core.title import default_title
 from assentry.core.verdict import GateKind, Quorum, Trigger, Verdict
-from assentry.engine.holding import HeldRun
 from assentry.engine.office import HeldUp
-from assentry.engine.tool import Tool
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
 from assentry.errors import InvalidArguments, RunStopped
 from assentry.ports import Store
+
+if TYPE_CHECKING:
+    from assentry.engine.holding import HeldRun
+    from assentry.engine.tool import Tool
 
 T = TypeVar("T")
 
@@ -47,7 +50,7 @@ class Context:
     cost: float | None = None
     alternatives: tuple[str, ...] = ()
     draft_of: str = ""
-    active: HeldRun | None = field(default=None, compare=False, repr=False)
+    active: "HeldRun | None" = field(default=None, compare=False, repr=False)
     """The run that the call belongs to, where this process holds one."""
 
     def __post_init__(self) -> None:
@@ -69,6 +72,8 @@ class Context:
 
 
 _HUGE = 1e15
+_KEPT_PROFILES = 4_096
+"""Names that an agent makes up must not fill the memory."""
 
 
 def _text(name: str, value: object) -> None:
@@ -95,7 +100,7 @@ class Judgement:
         """Agents that people denied something since they last allowed them anything."""
         self._held_up: list[Ear] = []
         self._asked, self._told, self._taking = count(1), 0, threading.Lock()
-        self._tools: dict[tuple[str, int], tuple[Tool, Tool]] = {}
+        self._profiles: dict[tuple[str, int], tuple[Tool, Profile]] = {}
 
     async def refresh(self) -> None:
         """The policy, the grants and the switches are those of the store."""
@@ -117,8 +122,9 @@ class Judgement:
             if stored is None:
                 self.policy = self._fallback
             elif stored.version != self.policy.version:
-                loaded = load_policy(stored.text, f"policy version {stored.version}")
-                self.policy = replace(loaded, version=stored.version)
+                from assentry.core.policy_file import stored_policy
+
+                self.policy = stored_policy(stored.text, stored.version)
             self.grants = grants
 
     def held_up(self, agent: str) -> Switch | None:
@@ -165,47 +171,41 @@ class Judgement:
         self.policy = replace(builtin_policy(), rules=(*forbidden, rule), people=self.policy.people, version=-1)
         self.grants = ()
 
-    def declared(self, tool: Tool) -> Tool:
-        """The tool as the policy's `actions:` section describes it, where that says anything."""
-        found = self.policy.declaration_for(tool.name)
+    def profile_of(self, tool: "Tool") -> Profile:
+        """What is known of the tool before any call, with what the policy's `actions:` section says of it."""
+        found = self.policy.declaration_for(tool.name) if self.policy.declared else None
         if found is None:
-            return tool
+            return tool.profile
         key = (tool.name, self.policy.version)
-        known = self._tools.get(key)
+        known = self._profiles.get(key)
         # Only for this very tool: another of the same name may be less trusted, or have another schema.
         if known is not None and known[0] is tool:
             return known[1]
-        word = found.declaration
-        merged = replace(
-            tool.declared,
-            **{name: value for name in _ANSWERS if (value := getattr(word, name)) is not None},
-        )
-        told = replace(
-            tool,
-            declared=merged,
-            profile=profile(tool.name, tool.description, tool.schema, merged, tool.trusted, tool.claimed),
-        )
-        self._tools[key] = (tool, told)
-        return told
+        said = Said(
+            tool.declared, found.declaration, found.instead_of_code, found.because, tool.claimed, tool.trusted
+        )  # fmt: skip
+        made = profile(tool.name, tool.description, tool.schema, said)
+        if len(self._profiles) >= _KEPT_PROFILES:
+            self._profiles.clear()
+        self._profiles[key] = (tool, made)
+        return made
 
     def judged(
         self,
-        tool: Tool,
+        tool: "Tool",
         args: Mapping[str, Json],
         context: Context,
         now: datetime,
         facts: Sequence[Fact] = (),
         fired: tuple[Trigger, ...] = (),
         without: Collection[str] = (),
-        scope: Scope = NO_SCOPE,
+        standing: Standing | None = None,
     ) -> tuple[Action, Assessment, Verdict]:
         """The call as an action, what it would do, and what policy says.
 
-        `without` names grants not to use; `scope` is that of a run that another process holds.
+        `without` names grants not to use; `standing` is where its run stood, if not where it stands now.
         """
         policy = self.policy
-        if policy.declared:
-            tool = self.declared(tool)
         action = Action(
             tool.name,
             args,
@@ -221,17 +221,39 @@ class Judgement:
             context.alternatives,
             tool.claimed,
         )
-        assessment = assess(tool.profile, args, domains=policy.domains)
+        assessment = classify(self.profile_of(tool), args, domains=policy.domains)
         if facts:
             assessment = replace(assessment, facts=(*assessment.facts, *facts))
         grants = self.grants
         if without:
             grants = tuple(grant for grant in grants if grant.id not in without)
-        if context.active is not None:
-            situation = replace(context.active.situation(now), grants=grants)
-        else:
-            situation = Situation(context.run, context.goal, context.agent, scope=scope, grants=grants)
+        situation = in_situation(self.standing(context, now) if standing is None else standing, grants)
         return action, assessment, judge(policy, action, assessment, situation, now, fired)
+
+    def standing(self, context: Context, now: datetime) -> Standing:
+        """Where the run of a call stands now; outside of runs, what the agent says."""
+        if context.active is not None:
+            return context.active.standing(now)
+        return Standing(context.run, context.goal, context.agent)
+
+    def judged_again(
+        self,
+        tool: "Tool",
+        request: Request,
+        now: datetime,
+        facts: Sequence[Fact] = (),
+        candidate: Candidate | None = None,
+    ) -> tuple[Action, Assessment, Verdict]:
+        """The same for a call that is on record, by the policy of now.
+
+        It is judged on all that its agent said and on where its run stood when it was proposed. `candidate` is what
+        would run instead of what is to run.
+        """
+        ask, action = request.ask, (candidate or request.candidate).action
+        context = Context(
+            ask.agent, ask.run, ask.step, action.goal, action.why, action.confidence, action.cost, action.alternatives
+        )
+        return self.judged(tool, action.args, context, now, facts, standing=ask.standing)
 
     async def is_paused(self, request: Request) -> bool:
         """A switch, or the run that it belongs to, holds up what is approved."""
@@ -241,7 +263,7 @@ class Judgement:
         run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
         return run is not None and run.state is RunState.PAUSED
 
-    async def objection(self, tool: Tool, request: Request) -> str:
+    async def objection(self, tool: "Tool", request: Request) -> str:
         """Why what is approved may not begin by the policy known here; empty if it may.
 
         Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed since.
@@ -259,10 +281,7 @@ class Judgement:
         if not request.votes and candidate.verdict.grant is not None:
             return await self._not_granted(request, candidate.verdict.grant)
         facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
-        context = Context(ask.agent, ask.run, ask.step, confidence=candidate.action.confidence)
-        args = restore(candidate.args_text)
-        scope = NO_SCOPE if run is None else run.scope
-        _, _, verdict = self.judged(tool, args, context, await self._store.now(), facts, scope=scope)
+        _, _, verdict = self.judged_again(tool, request, await self._store.now(), facts)
         most = (
             candidate.verdict.gate if request.votes else GateKind.SOFT if request.word == "silence" else GateKind.WATCH
         )
@@ -294,7 +313,7 @@ class Judgement:
 
     def candidate(
         self,
-        tool: Tool,
+        tool: "Tool",
         action: Action,
         assessment: Assessment,
         verdict: Verdict,
@@ -310,13 +329,10 @@ class Judgement:
         says = (
             render(template, action.args, assessment.facts)
             if template
-            else default_line(action.name, assessment.facts, action.args)
+            else default_title(action.name, assessment.facts, action.args)
         )
         verdict = verdict if at_least is None else stricter(at_least, verdict)
         return Candidate(action, args_text, content, permit, assessment, verdict, says)
-
-
-_ANSWERS = ("reversible", "reach", "outside", "money", "risk")
 
 
 def stricter(first: Verdict, second: Verdict) -> Verdict:

@@ -17,6 +17,7 @@ from assentry.core.export import Exported, Writer, check_export
 from assentry.core.merkle import Tree, inclusion
 from assentry.core.receipt import DECIDED, Receipt, check_receipt, in_words
 from assentry.core.signing import PublicKeys
+from assentry.core.text import counted
 from assentry.errors import NotFound, TamperFound
 from assentry.ports import Logged, Signed, Store
 
@@ -64,7 +65,7 @@ class Notary:
         tree = last[0].tree if last and last[0].tree else Tree()
         if last and size < tree.size:
             raise TamperFound(
-                f"the log has {size} entries, and {tree.size} were signed at {last[0].at.isoformat()}; "
+                f"the log has {counted(size, 'entry')}, and {tree.size} were signed at {last[0].at.isoformat()}; "
                 "nothing was sealed; run `assentry audit verify`"
             )
         if size > tree.size or last is None:
@@ -100,7 +101,7 @@ class Notary:
         for says in wrong:
             walk.accuse(Fault(Wrong.FILE, says))
         if gone := _absent(kept, stored):
-            says = f"{len(gone)} checkpoints that were signed are missing in the database, the first of size {gone[0]}"
+            says = f"of the signed checkpoints {len(gone):,} are missing in the database, the first of size {gone[0]}"
             walk.accuse(Fault(Wrong.CHECKPOINT, says, checkpoint=gone[0]))
         async for page in self._pages(0, walk):
             walk.feed(page)
@@ -244,7 +245,9 @@ class Notary:
         right = checkpoint.size == signed.size and checkpoint.origin == origin(identity, self._workspace)
         data = checkpoint.text().encode()
         if not right or not self._keys.public_keys().check(signed.key_id, data, signed.signature):
-            raise TamperFound(f"the checkpoint of size {signed.size} is not what was signed; run `assentry audit verify`")
+            raise TamperFound(
+                f"the checkpoint of size {signed.size} is not what was signed; run `assentry audit verify`"
+            )
         return checkpoint
 
     async def _decision(self, request_id: str) -> Logged:

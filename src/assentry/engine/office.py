@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assentry.core.action import Json
 from assentry.core.policy import Limits
@@ -13,10 +13,12 @@ from assentry.core.request import Request
 from assentry.core.run import Run
 from assentry.core.switch import Switch
 from assentry.core.verdict import GateKind
-from assentry.engine.portal import Portal
-from assentry.engine.tool import OptionSpec
-from assentry.engine.waiting import Hub
 from assentry.ports import Store, Vault, View
+
+if TYPE_CHECKING:
+    from assentry.engine.portal import Portal
+    from assentry.engine.tool import OptionSpec
+    from assentry.engine.waiting import Hub
 
 INSIDE: ContextVar[bool] = ContextVar("assentry_inside", default=False)
 """The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
@@ -77,7 +79,7 @@ class StopPoint:
     why: str
     gate: GateKind = GateKind.HARD
     editable: frozenset[str] = frozenset()
-    options: tuple[OptionSpec, ...] = ()
+    options: "tuple[OptionSpec, ...]" = ()
     insists: bool = False
     """Where policy would not hold it, whoever stopped here is told (`NotAsked`) instead of going on."""
     key: str = ""
@@ -93,8 +95,8 @@ class Office:
     workspace: str
     worker: str
     lease: timedelta
-    hub: Hub
-    portal: Portal
+    hub: "Hub"
+    portal: "Portal"
     vault: Vault
     asked_by: str
     new_code: Callable[[], str]

@@ -45,9 +45,15 @@ def refusal(request: Request) -> Denied:
         case State.REVISED:
             kind, what = SentBack, f"{action} was sent back"
             next_step = "Follow the instructions and propose a new draft."
+        case State.EXPIRED if request.abandoned_at is not None and request.word not in ("", "silence"):
+            what = f"the approval of {action} ended before it began"
+            next_step = "It did not run, because its caller showed no sign of life. Propose it again if it matters."
         case State.EXPIRED:
             what = f"nobody decided about {action} in time"
             next_step = "It did not run. Plan on without it, or ask again later if it still matters."
+        case State.CANCELLED if request.word == "dismiss":
+            what = f"the request for {action} was dismissed, because nobody seemed to wait for it"
+            next_step = "It did not run. Propose it again if it still matters."
         case State.CANCELLED:
             what = f"the request for {action} was withdrawn"
             next_step = "It did not run."

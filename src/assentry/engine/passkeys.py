@@ -1,24 +1,11 @@
-"""Passkeys: keys on people's devices. Asking for one, adding one, and believing what one signed."""
+"""Passkeys: keys on people's devices. Asking for one, adding one, and believing what one signed.
+
+The library that checks signatures is imported when the first passkey is used; every server has this module.
+"""
 
 import hashlib
 import secrets
 from dataclasses import dataclass
-
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import base64url_to_bytes, bytes_to_base64url, parse_client_data_json
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
 
 from assentry.core.action import Json
 from assentry.core.authority import Principal
@@ -29,7 +16,6 @@ from assentry.errors import InvalidDecision, NotAllowed, NotFound, StaleRequest
 from assentry.ports import Store
 
 _MOST = 20
-_REQUIRED = UserVerificationRequirement.REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +40,15 @@ class Passkeys:
 
     async def ask_to_add(self, person: str, site: Site) -> str:
         """What the browser is asked for, as JSON: a new key of this person."""
+        from webauthn import generate_registration_options, options_to_json
+        from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
+        from webauthn.helpers.structs import (
+            AuthenticatorSelectionCriteria,
+            PublicKeyCredentialDescriptor,
+            ResidentKeyRequirement,
+            UserVerificationRequirement,
+        )
+
         challenge, there = secrets.token_bytes(32), await self.of(person)
         if len(there) >= _MOST:
             raise InvalidDecision(f"nobody needs more than {_MOST} passkeys; remove one first")
@@ -62,7 +57,8 @@ class Passkeys:
             rp_id=site.rp_id, rp_name="Assentry", user_name=person, challenge=challenge,
             user_id=self._handle(person),
             authenticator_selection=AuthenticatorSelectionCriteria(
-                resident_key=ResidentKeyRequirement.PREFERRED, user_verification=_REQUIRED
+                resident_key=ResidentKeyRequirement.PREFERRED,
+                user_verification=UserVerificationRequirement.REQUIRED,
             ),
             exclude_credentials=[PublicKeyCredentialDescriptor(id=base64url_to_bytes(each.id)) for each in there],
         )  # fmt: skip
@@ -70,6 +66,10 @@ class Passkeys:
 
     async def add(self, person: str, answer: dict[str, Json], site: Site, name: str) -> Credential:
         """The key that the browser made is this person's."""
+        from webauthn import verify_registration_response
+        from webauthn.helpers import bytes_to_base64url
+        from webauthn.helpers.exceptions import WebAuthnException
+
         challenge = await self._answered(answer, "passkey add", person)
         try:
             made = verify_registration_response(
@@ -92,17 +92,25 @@ class Passkeys:
 
     async def ask(self, site: Site, person: str = "") -> str:
         """What the browser is asked for, as JSON: a signature by a key of this person, or by whoever has one."""
+        from webauthn import generate_authentication_options, options_to_json
+        from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
+        from webauthn.helpers.structs import PublicKeyCredentialDescriptor, UserVerificationRequirement
+
         challenge = secrets.token_bytes(32)
         await self._challenges.ask(bytes_to_base64url(challenge), "passkey use", person)
         theirs = await self.of(person) if person else ()
         options = generate_authentication_options(
-            rp_id=site.rp_id, challenge=challenge, user_verification=_REQUIRED,
+            rp_id=site.rp_id, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED,
             allow_credentials=[PublicKeyCredentialDescriptor(id=base64url_to_bytes(each.id)) for each in theirs],
         )  # fmt: skip
         return options_to_json(options)
 
     async def used(self, answer: dict[str, Json], site: Site, person: str = "") -> str:
         """Whose key signed the challenge, which is used up. A key that was copied shows by its count."""
+        from webauthn import verify_authentication_response
+        from webauthn.helpers import base64url_to_bytes
+        from webauthn.helpers.exceptions import WebAuthnException
+
         challenge = await self._answered(answer, "passkey use", person)
         key = answer.get("id")
         known = (
@@ -135,6 +143,9 @@ class Passkeys:
 
     async def _answered(self, answer: dict[str, Json], purpose: str, person: str) -> bytes:
         """The challenge that this answers, which was asked of this person and is used up."""
+        from webauthn.helpers import base64url_to_bytes, bytes_to_base64url, parse_client_data_json
+        from webauthn.helpers.exceptions import WebAuthnException
+
         response = answer.get("response")
         data = response.get("clientDataJSON") if isinstance(response, dict) else None
         try:

@@ -12,10 +12,8 @@ from assentry.core.audit import Entry
 from assentry.core.authority import Principal, may_change, resolve
 from assentry.core.canonical import digest
 from assentry.core.policy import Policy, builtin_policy
-from assentry.core.policy_file import load_policy
 from assentry.core.policy_proposal import PolicyProposal, ProposalState
 from assentry.core.proposing import proposed, rejected, why_not_confirm
-from assentry.engine.asking import new_code
 from assentry.errors import AlreadyDecided, NotAllowed, NotFound, PolicyError, StaleRequest
 from assentry.ports import Store, StoredPolicy
 
@@ -47,8 +45,17 @@ async def _last_that_loads(store: Store, workspace: str) -> Policy:
     return builtin_policy()
 
 
+def _read(text: str, file: str, *, now: datetime) -> Policy:
+    """The reader of YAML and of conditions is imported where there is a text to read; the built-in policy has none."""
+    from assentry.core.policy_file import load_policy
+
+    return load_policy(text, file, now=now)
+
+
 def _loaded(stored: StoredPolicy) -> Policy:
-    return load_policy(stored.text, f"policy version {stored.version}", stored.version)
+    from assentry.core.policy_file import stored_policy
+
+    return stored_policy(stored.text, stored.version)
 
 
 async def apply_policy(
@@ -58,7 +65,7 @@ async def apply_policy(
 
     With `based_on`, only if that version is still active. Who changed it and to what is on record.
     """
-    load_policy(text, file)
+    _read(text, file, now=await store.now())
     if by.kind != "person":
         raise NotAllowed("agents change nothing about who may do what", principal=by.name)
     while True:
@@ -78,12 +85,14 @@ async def propose_policy(
     store: Store, workspace: str, text: str, by: Principal, file: str = "assentry.yaml", *, active: Policy | None = None
 ) -> PolicyProposal:
     """The document waits until another person confirms it. The same one, proposed again, is the one that waits."""
-    load_policy(text, file)
+    _read(text, file, now=await store.now())
     active = active or await active_policy(store, workspace)
     _may(may_change(active, by), by)
     for each in await store.proposals(workspace):
         if (each.by, each.based_on, each.text) == (by.name, active.version, text):
             return each
+    from assentry.engine.asking import new_code
+
     made = PolicyProposal(
         workspace, new_code(), text, file.rsplit("/", 1)[-1], active.version, by.name, await store.now()
     )
@@ -115,7 +124,7 @@ async def confirm_policy(store: Store, workspace: str, by: Principal, code: str,
             f"the change {proposal.code} is not what you saw, by its digest; look at it again",
             request_id="", code=proposal.code, state=str(proposal.state),
         )  # fmt: skip
-    load_policy(proposal.text, proposal.file)
+    _read(proposal.text, proposal.file, now=await store.now())
     try:
         if proposal.based_on != active.version:
             raise _outdated(proposal, active.version)

@@ -1,6 +1,6 @@
 """What an agent asks for that is no function here: calls that it carries out itself, and questions to people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from assentry.engine.guard import CONTEXT, in_run
 from assentry.engine.holding import CURRENT
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.proposal import Proposal
-from assentry.engine.questions import NO_GUESS, answered, question
+from assentry.engine.questions import NO_GUESS, answered, question, several
 from assentry.engine.sealing import unsealed
 from assentry.engine.tool import OptionSpec, tool
 from assentry.ports import Store, Vault
@@ -80,12 +80,14 @@ class Proposer:
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
             return Proposal(self._calls, prepared, None)
-        if active is None:
-            request, _ = await self._judgement.once_going(
-                context.agent, 0, lambda: self._calls.submit(prepared, start=False)
-            )
-        else:
-            request, _ = await active.once_going(lambda: self._calls.submit(prepared, start=False))
+        caller = self._calls.caller_of(prepared.context)
+
+        def put() -> Awaitable[tuple[Request, bool]]:
+            return self._calls.submit(prepared, start=False, caller=caller)
+
+        request, _ = await (
+            self._judgement.once_going(context.agent, 0, put) if active is None else active.once_going(put)
+        )
         return Proposal(self._calls, prepared, request)
 
     async def on_record(self, key: str) -> Request | None:
@@ -154,9 +156,11 @@ class Proposer:
             context = in_run(context, active, "question", {"question": text})
             if active.is_over:
                 await active.step_on_record(context.key)
-        return await self._calls.put(
-            question(self._calls, context, text, tuple(choices), schema, guess, time, tuple(reviewers), facts)
-        )
+        asked = question(
+            self._calls, context, text, several("choices", choices), schema, guess, time,
+            several("reviewers", reviewers), facts,
+        )  # fmt: skip
+        return await self._calls.put(asked, self._calls.caller_of(context, patience))
 
     async def withdraw(self, request: Request, reason: str) -> Request:
         """The agent no longer wants it: it leaves the inbox, and does not run."""

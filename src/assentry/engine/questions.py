@@ -1,6 +1,6 @@
 """What an agent wants to know: the question as a request, and the answer it gets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -62,6 +62,13 @@ def question(
         question=Question(text, options, schema, best, bool(guess)), claims=claims(context),
         same=digest(calls.asked_by, "question", candidate.content_digest, terms),
     )  # fmt: skip
+
+
+def several(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """What was given, one by one. A single text is refused: it would be taken apart letter by letter."""
+    if isinstance(given, str):
+        raise InvalidArguments(f"{name} must be a list of texts; write {name}=[...] also for one")
+    return tuple(given)
 
 
 async def answered(calls: Calls, request: Request, patience: float | None) -> Any:

@@ -216,7 +216,7 @@ class ActiveRun(HeldRun):
                 if chosen == "Skip this step":
                     return None
                 if chosen:
-                    await self.stop("a person", f"{name} failed")
+                    await self._stop("a person", f"{name} failed")
                     raise RunStopped(self.code, "a person", f"{name} failed") from problem
                 args = dict(shown["args"])
 
@@ -255,7 +255,7 @@ class ActiveRun(HeldRun):
         except SentBack as instructions:
             return instructions.reason
         if chosen:
-            await self.stop("a person", reason)
+            await self._stop("a person", reason)
             raise RunStopped(self.code, "a person", reason)
         return ""
 

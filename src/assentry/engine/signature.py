@@ -160,11 +160,35 @@ def _refuse_infinite(value: Any, depth: int = 0) -> None:
 
 
 def _problems(problem: ValidationError) -> str:
-    found = [
-        f"{'.'.join(map(str, error['loc'])) or 'arguments'}: {error['type'].replace('_', ' ')}"
-        for error in problem.errors(include_input=False, include_context=False, include_url=False)[:5]
-    ]
-    return f"arguments do not fit the signature: {'; '.join(found)}"
+    """What does not fit, by parameter. Of what was given only the kind is said, never the value."""
+    found = problem.errors(include_context=False, include_url=False)[:5]
+    return f"invalid arguments: {'; '.join(_problem(error) for error in found)}"
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    kind, name = error["type"], ".".join(map(str, error["loc"])) or "arguments"
+    if kind == "missing":
+        return f"`{name}` is missing"
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"`{name}` is not a parameter"
+    expected = next((words for start, words in _EXPECTED.items() if kind.startswith(start)), "")
+    if not expected:
+        return f"`{name}`: {kind.replace('_', ' ')}"
+    got = _KINDS.get(type(error["input"]), type(error["input"]).__name__)
+    return f"`{name}` must be {expected}, got {got}"
+
+
+_EXPECTED = {
+    "int_": "an integer", "float_": "a number", "decimal_": "a number", "string_type": "text", "string_sub": "text",
+    "bool_": "true or false", "list_type": "a list", "tuple_type": "a list", "set_type": "a list",
+    "dict_type": "a mapping", "model_type": "a mapping", "dataclass_type": "a mapping", "datetime_": "a date and time",
+    "date_": "a date", "time_": "a time", "time_delta_": "a duration", "uuid_": "a UUID", "bytes_type": "bytes",
+    "literal_error": "one of the allowed values", "enum": "one of the allowed values", "none_required": "null",
+}  # fmt: skip
+_KINDS = {
+    str: "text", int: "an integer", float: "a number", bool: "true or false", list: "a list", tuple: "a list",
+    dict: "a mapping", type(None): "null", bytes: "bytes",
+}  # fmt: skip
 
 
 def read_signature(function: Callable[..., Any], *, inject: frozenset[str] = frozenset()) -> Signature:

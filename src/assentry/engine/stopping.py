@@ -33,9 +33,10 @@ async def stopped_at(
     if prepared is None:
         return "", args
     request: Request | None = None
+    caller = calls.caller_of(prepared.context)
     try:
         async with active.waiting():
-            request, _ = made = await active.once_going(lambda: calls.submit(prepared, start=False))
+            request, _ = made = await active.once_going(lambda: calls.submit(prepared, start=False, caller=caller))
             if made[0].state is not State.DONE:
                 async with Proposal(calls, prepared, made[0], counts=False).execution() as running:
                     running.result = dict(running.args)

@@ -10,7 +10,7 @@ from assentry.core.request import Request
 from assentry.core.run import Run
 from assentry.core.run_life import Progress, advance_run
 from assentry.core.scope import cost, uses
-from assentry.core.situation import Situation
+from assentry.core.situation import Standing
 from assentry.engine.office import Held, Office, Outpaced
 from assentry.ports import View
 
@@ -25,9 +25,9 @@ class Tally:
         self._spent_elsewhere = Decimal(0)
         """What the agent's other runs of this day had cost when this one last put a step on record."""
 
-    def situation(self, run: Run, now: datetime) -> Situation:
+    def standing(self, run: Run, now: datetime) -> Standing:
         """Where the run stands, for policy."""
-        return Situation(
+        return Standing(
             run=run.id,
             goal=run.goal,
             agent=run.agent,
@@ -43,7 +43,7 @@ class Tally:
     def progress(self, view: View, candidate: Candidate, fence: int) -> Run | None:
         """The run with one step more, inside the transaction that records the step.
 
-        What must wait uses up nothing yet.
+        What must wait uses up nothing yet, and what is forbidden never does.
         """
         if view.run is None:
             return None
@@ -51,11 +51,11 @@ class Tally:
             raise Held(view.run)
         steps, action = 1 + self.reads, candidate.action
         made = Progress(fence, steps=steps, confidence=action.confidence)
-        if not candidate.verdict.gate.holds:
+        if candidate.verdict.gate.runs_at_once:
             # Calls beside it may have used up since what was still there when it was judged.
-            situation = self.situation(view.run, view.now)
+            standing = self.standing(view.run, view.now)
             known = {trigger.name for trigger in candidate.verdict.triggers}
-            fired = run_triggers(self._office.limits(), action, candidate.assessment, situation)
+            fired = run_triggers(self._office.limits(), action, candidate.assessment, standing)
             if any(trigger.name not in known for trigger in fired):
                 raise Outpaced(view.run)
             made = replace(made, spend=cost(action), used=uses(action, candidate.assessment))
@@ -63,16 +63,17 @@ class Tally:
         return change.run if change is not None else None
 
     def begins(self, view: View, request: Request, fence: int, *, counts: bool = True) -> Run | None:
-        """The run when something that was held begins, inside the transaction that records the intent.
+        """The run when something begins that was on record before, inside the transaction that records the intent.
 
-        It uses up its share of the scope and costs what it costs; whoever allowed it has looked in at the run.
+        Unless it did so when it was proposed, it uses up its share of the scope and costs what it costs. Whoever
+        allowed it has looked in at the run.
         """
         if view.run is None:
             return None
         if view.run.is_held:
             raise Held(view.run)
         made = Progress(fence, checked_in=bool(request.votes))
-        if counts:
+        if counts and not request.ask.candidate.verdict.gate.runs_at_once:
             candidate = request.candidate
             made = replace(made, used=uses(candidate.action, candidate.assessment), spend=cost(candidate.action))
         change = advance_run(view.run, made, view.now)

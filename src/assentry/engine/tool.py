@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from assentry.core.action import NOTHING_DECLARED, Declaration, Fact, Json
+from assentry.core.action import NOTHING_DECLARED, Action, Declaration, Fact, Json
 from assentry.core.canonical import canonical
 from assentry.core.classify import Profile, profile
+from assentry.core.declared import Said
 from assentry.core.secret_text import schema_without_secrets
 from assentry.core.text import template_fields
 from assentry.engine.sealing import no_secret
@@ -50,9 +51,10 @@ class Tool:
     schema: Mapping[str, Json] | None = None
     schema_text: str = ""
     declared: Declaration = NOTHING_DECLARED
+    """What the code says of it. What the policy says is added where it is judged."""
     trusted: bool = True
     claimed: Declaration = NOTHING_DECLARED
-    """What an agent says of its own tool over HTTP, where nobody vouches for it: it can only raise the risk."""
+    """What whoever offers it says of it: a server's hints, or an agent over HTTP that nobody vouches for."""
     says: str = ""
     options: tuple[OptionSpec, ...] | Callable[..., Any] = ()
     if_denied: str = ""
@@ -112,11 +114,11 @@ def tool(
             head = field_name.partition(".")[0]
             if head not in known:
                 raise GuardError(
-                    f"{name}: says= reads {head!r}, which is no argument; there are {', '.join(sorted(known))}"
+                    f"{name}: says= refers to {head!r}, which is not a parameter; available: {', '.join(sorted(known))}"
                 )
     return Tool(
         name=name,
-        profile=profile(name, description, schema, declared, trusted, claimed),
+        profile=profile(name, description, schema, Said(declared, source=claimed, trusted=trusted)),
         description=description,
         schema=schema,
         schema_text=schema_text,
@@ -125,6 +127,19 @@ def tool(
         claimed=claimed,
         says=says,
         **more,
+    )
+
+
+def tool_of(action: Action) -> Tool:
+    """The tool of a call that is on record, as it was described when it was proposed."""
+    return tool(
+        action.name,
+        description=action.description,
+        schema=action.schema,
+        schema_text=canonical(action.schema) if action.schema is not None else "",
+        declared=action.declared,
+        trusted=action.trusted,
+        claimed=action.claimed,
     )
 
 

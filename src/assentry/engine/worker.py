@@ -9,6 +9,7 @@ from types import TracebackType
 
 from assentry.core.request import Request, State
 from assentry.core.run import Run
+from assentry.engine.callers import clear
 from assentry.engine.deadlines import sweep
 from assentry.engine.execution import Execution
 from assentry.engine.hosting import Host, Unfit, lapsed, resumed
@@ -22,6 +23,8 @@ from assentry.ports import Store
 log = logging.getLogger("assentry.worker")
 
 SWEEP_SECONDS = 30.0
+CLEAR_SECONDS = 10.0
+"""How often a worker looks for processes that are gone while requests wait for them."""
 TROUBLE_SECONDS = 1.0
 """How long a worker waits after the database could not be used."""
 
@@ -47,6 +50,7 @@ class Worker:
         self._hosting: Counter[str] = Counter()
         self._tools, self._capacity = tools, capacity
         self._busy: set[str] = set()
+        self._clear_at = 0.0
         self._later: dict[str, tuple[int, float]] = {}
         self._task: asyncio.Task[None] | None = None
         self._jobs: set[asyncio.Task[None]] = set()
@@ -98,6 +102,9 @@ class Worker:
         """Everything due has moved and everything runnable has a job; how long there is nothing to do."""
         began = _now()
         await sweep(self._store, self._workspace)
+        if began >= self._clear_at:
+            await clear(self._store, self._workspace)
+            self._clear_at = began + CLEAR_SECONDS
         room = self._capacity - len(self._busy)
         for request in await self._takeable(room) if room > 0 else ():
             self._busy.add(request.id)
@@ -109,7 +116,7 @@ class Worker:
             await self._resume_some(wake)
         now = _now()
         # Also what was left alone when this round looked and has fallen due since: it is the next round's.
-        pause = min([SWEEP_SECONDS, *(until - now for _, until in self._later.values() if until > began)])
+        pause = min([CLEAR_SECONDS, *(until - now for _, until in self._later.values() if until > began)])
         due = await self._store.next_due(self._workspace)
         if due is not None:
             pause = min(pause, (due - await self._store.now()).total_seconds())

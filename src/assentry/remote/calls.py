@@ -12,12 +12,14 @@ from assentry.core.action import Json
 from assentry.core.canonical import canonical, restore
 from assentry.core.decision import Cancel, Event, Fail, Finish, Renew
 from assentry.core.request import NEVER_RAN, Ask, Request, State
-from assentry.engine.asking import Prepared
+from assentry.engine.asking import Named, Prepared
 from assentry.engine.calls import Calls
 from assentry.engine.execution import Execution
 from assentry.engine.holding import CURRENT, HeldRun
+from assentry.engine.judgement import Context
 from assentry.engine.office import Held
 from assentry.errors import AssentryError, GuardError, RunPaused, RunStopped
+from assentry.remote.callers import FarCallers
 from assentry.remote.line import Line
 from assentry.remote.reading import at_once, request_in
 from assentry.remote.run import FarRun
@@ -83,6 +85,13 @@ class FarCalls(Calls):
 
     line: Line
     execution: FarExecution
+    callers: FarCallers
+
+    def caller_of(self, context: Context, patience: float | None = None) -> Named | None:
+        """As with a local gate. A run that was begun without a key has one of its own, which nobody else knows."""
+        active = context.active
+        again = bool(context.key) if active is None else not active.record.key.startswith("once:")
+        return None if again or patience == 0 else self.callers.name
 
     def runs_at_once(self, prepared: Prepared) -> bool:
         """Only the server knows."""
@@ -90,7 +99,9 @@ class FarCalls(Calls):
 
     async def admitted(self, prepared: Prepared, patience: float | None) -> Request:
         """A request that is running and ours to run now, or one that has ended already."""
-        request = await _heard_out(self._proposed(prepared, uuid.uuid4().hex, patience), self._not_wanted)
+        caller = self.caller_of(prepared.context, patience)
+        proposed = self._proposed(prepared, uuid.uuid4().hex, patience, caller=caller)
+        request = await _heard_out(proposed, self._not_wanted)
         if request.state is State.RUNNING and (request.fence or not request.id):
             if request.id:
                 self.execution.hold(request)
@@ -98,16 +109,19 @@ class FarCalls(Calls):
         return await self._decided(prepared.tool, request, patience, active=prepared.context.active)
 
     async def submit(
-        self, prepared: Prepared, *, start: bool = True, request_id: str | None = None
+        self, prepared: Prepared, *, start: bool = True, request_id: str | None = None, caller: Named | None = None
     ) -> tuple[Request, bool]:
         """The request is on record at the server."""
-        made = await self._proposed(prepared, uuid.uuid4().hex if start else "", 0, request_id)
+        attempt = uuid.uuid4().hex if start else ""
+        made = await self._proposed(prepared, attempt, 0, request_id, caller=caller)
         return made, made.state is not State.DONE
 
     async def _proposed(
-        self, prepared: Prepared, attempt: str, patience: float | None, once: str | None = None
-    ) -> Request:
+        self, prepared: Prepared, attempt: str, patience: float | None, once: str | None = None, *,
+        caller: Named | None = None,
+    ) -> Request:  # fmt: skip
         said = {**_said(prepared), "attempt": attempt, "lease": self.execution.lease.total_seconds()}
+        said["caller"] = "" if caller is None else self.callers.sent
         once = once or uuid.uuid4().hex
 
         async def post(wait: float) -> dict[str, Any]:
@@ -116,9 +130,13 @@ class FarCalls(Calls):
         told = await self._while_going(prepared.context.active, patience, post)
         if not told["id"]:
             return at_once(prepared, self.workspace, State.RUNNING if attempt else State.APPROVED)
-        return request_in(told)
+        return await self._shown(request_in(told))
 
-    async def put(self, ask: Ask) -> Request:
+    async def _shown(self, request: Request) -> Request:
+        """The request; where it depends on this process, that is shown to live from now on."""
+        return await self.callers.waits(request)
+
+    async def put(self, ask: Ask, caller: Named | None = None) -> Request:
         """The question is on record at the server."""
         asked, active = ask.question, _far(CURRENT.get())
         assert asked is not None  # noqa: S101  only questions are put
@@ -129,13 +147,14 @@ class FarCalls(Calls):
             "has_best_guess": asked.has_best_guess, "seconds": None if limit is None else limit.total_seconds(),
             "reviewers": list(ask.candidate.verdict.reviewers), **_claimed(ask.claims), **inside,
             "key": ask.step if active is not None or not ask.step else _outside(ask.run, ask.agent, ask.step),
+            "caller": "" if caller is None else self.callers.sent,
         }  # fmt: skip
         once = uuid.uuid4().hex
 
         async def post(wait: float) -> dict[str, Any]:
             return await self.line.post("/questions", said, once=once, wait=wait)
 
-        return request_in(await self._while_going(active, None, post))
+        return await self._shown(request_in(await self._while_going(active, None, post)))
 
     async def begun(self, request: Request, active: HeldRun | None, *, counts: bool = True) -> Request:
         """Intent is on record; the server sees to what the run uses up."""

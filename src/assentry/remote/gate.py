@@ -10,16 +10,18 @@ from functools import partial
 from typing import Any, cast
 
 from assentry.core.run import Run
-from assentry.engine.execution import LEASE
+from assentry.core.running import LEASE
 from assentry.engine.gate import Gate
 from assentry.engine.holding import CURRENT
 from assentry.engine.hosting import Fits, held
 from assentry.engine.judgement import Context
 from assentry.engine.portal import Portal
 from assentry.engine.runs import ActiveRun
+from assentry.engine.wait_notice import notice
 from assentry.engine.worker import Worker
 from assentry.errors import GuardError, RunPaused
 from assentry.ports import Store
+from assentry.remote.callers import FarCallers
 from assentry.remote.calls import PAUSE_SECONDS, FarCalls, FarExecution
 from assentry.remote.line import Line
 from assentry.remote.parts import FarHub, FarJudgement, FarStore, OpenVault
@@ -61,10 +63,13 @@ class FarGate(Gate):
         self._judgement = FarJudgement(store, workspace)
         self._execution = FarExecution(store, vault, portal, f"agent:{agent}", lease)
         self._execution.line = line
+        self._callers = FarCallers(line, portal, agent, lease)
         calls = FarCalls(
-            store, workspace, self._judgement, self._execution, self._hub, vault, f"agent:{agent}", self._tools
-        )
+            store, workspace, self._judgement, self._execution, self._hub, vault, f"agent:{agent}", self._tools,
+            self._callers,
+        )  # fmt: skip
         calls.line = line
+        calls.on_wait = notice(f" --server {line.url}")
         self._calls = calls
         self._office = replace(
             self._office, hub=self._hub, stop_point=partial(stopped_at, calls, self._context),
@@ -77,6 +82,7 @@ class FarGate(Gate):
     async def close(self) -> None:
         """Nothing is held open; leases that were held run out."""
         self._execution.close()
+        await self._callers.close()
         if asyncio.get_running_loop() is self._portal.loop:
             await self._line.close()
         else:

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -32,6 +33,12 @@ class Line:
         self._url, self._portal, self._retry_for = url.rstrip("/"), portal, retry_for
         self._headers = {"Authorization": f"Bearer {_sendable(token)}", "Accept": "application/json"}
         self._client: httpx.AsyncClient | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the server is, as people may see it."""
+        parts = urlsplit(self._url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     async def get(self, path: str, *, wait: float = 0, **params: str | int) -> dict[str, Any]:
         """The answer; with `wait` it may take so many seconds."""

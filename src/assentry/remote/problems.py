@@ -73,7 +73,7 @@ def _denied(kind: type[Denied]) -> Callable[[Problem, str], BaseException]:
 def _held(kind: type[RunStopped]) -> Callable[[Problem, str], BaseException]:
     def make(problem: Problem, detail: str) -> RunStopped:
         told = (str(problem.get(name, "")) for name in ("code", "by", "reason"))
-        return kind(*told, says=detail.removesuffix("; end here"))
+        return kind(*told, says=str(problem.get("says") or detail))
 
     return make
 

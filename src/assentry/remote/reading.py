@@ -41,7 +41,8 @@ def request_in(told: Told) -> Request:
         candidate=candidate, decided_by=told["decided_by"], word=told["word"], reason=told["reason"],
         answer=told["answer"], chosen=told["chosen"], stop=told["stop"], permit=_permit(told["permit"]),
         fence=told.get("fence", 0), result_text=told["result_text"], error=told["error"],
-        changes=tuple(told["changes"]), sealed=told.get("secrets", {}),
+        changes=tuple(told["changes"]), sealed=told.get("secrets", {}), callers=tuple(told["callers"]),
+        abandoned_at=_at(told["abandoned_at"]) if told["abandoned_at"] else None,
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ class FarRun(ActiveRun):
             self.enter_gate(flying=flying)
         await super().until_going(for_sure=for_sure, flying=flying)
 
-    async def checked_in(self) -> None:
+    async def _checked_in(self) -> None:
         """The server knows by itself when a person has looked."""
 
     async def _look(self) -> None:
@@ -104,6 +104,7 @@ async def stopped_at(calls: Any, fallback: Context, active: FarRun, point: StopP
         "fence": active.fence, "kind": point.kind, "args": args, "gate": str(point.gate), "key": context.key,
         "editable": sorted(point.editable), "insists": point.insists, "draft_of": point.draft_of,
         "options": [{"label": each.label, "consequence": each.consequence} for each in point.options],
+        "caller": "" if calls.caller_of(context) is None else calls.callers.sent,
     }  # fmt: skip
 
     async def post() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
 
 from assentry.errors import AssentryError
@@ -59,7 +60,8 @@ def create_app(premises: Premises, *, hosts: Collection[str] = (), public: str =
         app.add_exception_handler(kind, _told)
     app.add_exception_handler(Exception, _unexpected)
     app.router.routes.extend(_routes())
-    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    # Compressed, because nothing secret is in these files; pages hold tokens, whose compressed size could betray them.
+    app.mount("/static", GZipMiddleware(StaticFiles(directory=HERE / "static")), name="static")
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     app.add_middleware(Repeats)
     app.add_middleware(Cookies)

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from assentry.assemble import Desk, desk_at
+from assentry.engine.callers import clear
 from assentry.engine.chronicle import Chronicle
 from assentry.engine.gate import Gate
 from assentry.engine.identity import Identities
@@ -19,12 +21,16 @@ from assentry.ports import Store
 from assentry.server.agents import Agents
 from assentry.server.events import Events
 from assentry.server.knocks import Knocks
-from assentry.server.sign_on import SignOn, sign_on_for
 from assentry.settings import Settings
+
+if TYPE_CHECKING:
+    from assentry.server.sign_on import SignOn
 
 log = logging.getLogger("assentry.server")
 
 FORGET_EVERY = 3600.0
+LOOK_EVERY = 10.0
+"""How often it is found out which callers are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class Room:
     oversight: Oversight
     chronicle: Chronicle
     passkeys: Passkeys
-    sign_on: SignOn | None = None
+    sign_on: "SignOn | None" = None
     """Where its people log in, if anywhere but here."""
 
     @property
@@ -52,7 +58,7 @@ class Premises:
         self.gate = gate
         """Where agents propose; only with one are there answers to them."""
         self.agents = Agents(store, keys, gate)
-        self.sign_on = sign_on_for(settings)
+        self.sign_on = _sign_on(settings)
         self.events = Events(store)
         self.hashing = asyncio.Semaphore(2)
         """Checking a password takes memory and a core; a crowd of wrong ones must not take all of them."""
@@ -69,6 +75,7 @@ class Premises:
         await self.store.open()
         self._leave = self.events.start(self._heard)
         self._do(self._forget_now_and_then())
+        self._do(self._look_for_the_gone())
 
     async def close(self) -> None:
         """Whoever listens is let go, and nothing more is heard."""
@@ -113,9 +120,26 @@ class Premises:
                     await self.store.forget_credentials(workspace, before)
             await asyncio.sleep(FORGET_EVERY)
 
+    async def _look_for_the_gone(self) -> None:
+        while True:
+            for workspace in {self.settings.workspace, *self._rooms}:
+                try:
+                    await clear(self.store, workspace)
+                except AssentryError as problem:
+                    log.warning("callers that are gone could not be looked for in %s: %s", workspace, problem)
+            await asyncio.sleep(LOOK_EVERY)
+
 
 async def _refreshed(room: Room) -> None:
     try:
         await room.desk.judgement.refresh()
     except AssentryError as problem:
         log.warning("the policy of %s could not be read; the one before holds: %s", room.name, problem)
+
+
+def _sign_on(settings: Settings) -> "SignOn | None":
+    if not settings.sso_issuer:
+        return None  # and what OpenID Connect takes is not imported
+    from assentry.server.sign_on import sign_on_for
+
+    return sign_on_for(settings)

@@ -13,7 +13,7 @@ from assentry.telling.plain import one_line
 
 _BESIDE = (
     "request_id", "code", "state", "by", "at", "phrase", "reason", "next_step", "stop", "error", "grant_id",
-    "complaints",
+    "complaints", "says",
 )  # fmt: skip
 """What an error carries that is told beside its words."""
 MEDIA_TYPE = "application/problem+json"
@@ -32,6 +32,7 @@ _SITUATIONS: tuple[tuple[type[BaseException], Situation], ...] = (
     (errors.NotFound, Situation(404, "not-found", "There is no such thing here")),
     (errors.NotAllowed, Situation(403, "not-allowed", "Not allowed")),
     (errors.AlreadyDecided, Situation(409, "already-decided", "Somebody was faster")),
+    (errors.CallerGone, Situation(409, "caller-gone", "Nobody is waiting for it any more")),
     (errors.StaleRequest, Situation(409, "stale", "It changed since it was read")),
     (errors.DuplicateStep, Situation(409, "duplicate", "This step has a request already")),
     (errors.LeaseLost, Situation(409, "lease-lost", "The lease has ended")),

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TextIO
@@ -13,10 +13,12 @@ import uvicorn
 
 from assentry.assemble import gate_for, keys_for
 from assentry.core.authority import Principal, eligible, may_change, resolve
-from assentry.engine.gate import os_user
+from assentry.engine.gate import store_of
+from assentry.engine.os_user import os_user
 from assentry.errors import SettingsError
 from assentry.server.app import create_app
 from assentry.server.premises import Premises, Room
+from assentry.server.whereabouts import announced
 from assentry.settings import Settings
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -70,15 +72,17 @@ class Standing:
     stop: Callable[[], None]
 
     async def link(self) -> str:
-        """A one-time way in for whoever sits at this machine; empty where they are nobody and others can come in.
+        """A one-time sign-in link while nobody can sign in yet, so that no password is needed for a first start.
 
-        Where nobody has a way in yet, it lets in somebody who may change the policy: whoever starts a server on a
-        database can write to it anyway, and no password has to be made up for a first start.
+        It is for whoever sits at this machine, else for somebody who may change the policy: whoever starts a server
+        on a database can write to it anyway. Empty once somebody can sign in: the output of a service is kept in logs.
         """
         room = await self.premises.room(self.premises.settings.workspace)
         user, policy = os_user(), room.desk.judgement.policy
         person = resolve(policy, user)
-        if person is None and not await _has_a_way_in(room):
+        if await _can_sign_in(room, {each.name for each in policy.people} or {user}):
+            return ""
+        if person is None:
             able = [each for each in eligible(policy, ()) if may_change(policy, each) is None]
             person = able[0] if able else None
         if person is None:
@@ -86,10 +90,10 @@ class Standing:
         return f"{self.url}/enter?link={await room.identities.link(Principal(user), person.name)}"
 
 
-async def _has_a_way_in(room: Room) -> bool:
-    """Somebody of the policy can come in without a link."""
-    for person in room.desk.judgement.policy.people:
-        if await room.identities.has_password(person.name) or await room.passkeys.of(person.name):
+async def _can_sign_in(room: Room, names: Collection[str]) -> bool:
+    """One of these people can sign in without a link."""
+    for name in names:
+        if await room.identities.has_password(name) or await room.passkeys.of(name):
             return True
     return room.sign_on is not None
 
@@ -102,7 +106,7 @@ async def standing(settings: Settings, address: Address, *, works: bool = True) 
     gate = gate_for(settings)
     port = int(listening.getsockname()[1])
     address = Address(address.host, port, address.url)
-    premises = Premises(settings, gate.store, keys_for(settings), gate)
+    premises = Premises(settings, store_of(gate), keys_for(settings), gate)
     app = create_app(premises, hosts=address.names, public=address.public)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE, ws="none",
@@ -127,7 +131,9 @@ async def standing(settings: Settings, address: Address, *, works: bool = True) 
                 up.cancel()
                 await serving
                 raise SettingsError("the server could not start; the lines above say why")
-            yield Standing(address.public, premises, stop)
+            identity = await premises.store.identity()
+            with announced(premises.keys.directory, identity, address.public, (address.host, port)):
+                yield Standing(address.public, premises, stop)
         finally:
             stop()
             await serving

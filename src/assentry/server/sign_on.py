@@ -182,7 +182,7 @@ def sign_on_for(settings: Settings) -> SignOn | None:
     secret = ""
     if settings.sso_client_secret_file:
         try:
-            secret = Path(settings.sso_client_secret_file).read_text().strip()
+            secret = Path(settings.sso_client_secret_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             raise SettingsError("the file that sso_client_secret_file names cannot be read; check the path") from None
     return SignOn(settings.sso_issuer, settings.sso_client_id, secret, settings.sso_claim or "email")

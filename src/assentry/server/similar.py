@@ -24,8 +24,8 @@ class Allowed:
     def says(self) -> str:
         """What came of it, in a sentence."""
         if self.grant is not None:
-            return "Approved, and what is like it is allowed in advance."
-        return "Your approval counts. Others have to approve it too, so nothing was allowed in advance."
+            return "Approved, and similar actions are allowed in advance."
+        return "Your approval counts. Others have to approve it too, so no permission was created."
 
 
 def like(request: Request, terms: Terms) -> Terms:
@@ -35,14 +35,19 @@ def like(request: Request, terms: Terms) -> Terms:
     """
     candidate = request.candidate
     if request.ask.kind is not Kind.ACTION:
-        raise InvalidDecision("this is a question; answer it, and there is nothing to allow in advance")
+        raise InvalidDecision("this is a question: answer it; only actions can be allowed in advance")
     if candidate.assessment.risk is Risk.CRITICAL or candidate.verdict.gate in (GateKind.MANUAL, GateKind.FORBID):
-        raise InvalidDecision("what is critical is never allowed in advance from a card; decide just this one")
+        raise InvalidDecision("a critical action cannot be allowed in advance from a card; decide this request alone")
     if any(char in candidate.action.name + request.ask.agent for char in "*?["):
-        raise InvalidDecision("the name of its action or agent would be read as a pattern; give a grant by hand")
-    if terms.budget is None and spending(candidate.assessment) is not None:
-        raise InvalidDecision("it spends money: say for how much in all")
+        raise InvalidDecision(
+            "the name of its action or agent would be read as a pattern; use `assentry grants give` instead"
+        )
     facts = {fact.name: fact.value for fact in candidate.assessment.facts}
+    # An amount that is missing or cannot be read says nothing about what the next call spends.
+    unread = "amount" in str(facts.get("unreadable", ""))
+    spends = candidate.assessment.effect.money or spending(candidate.assessment) is not None or unread
+    if terms.budget is None and spends:
+        raise InvalidDecision("this action spends money: set a total spending limit")
     currency = terms.currency or str(facts.get("currency", "")) if terms.budget is not None else ""
     return replace(
         terms, actions=(candidate.action.name,), agents=(request.ask.agent,), currency=currency,

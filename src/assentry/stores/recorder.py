@@ -44,7 +44,7 @@ class Recorder:
         made = self._made
         if len(made) + len(self.rows) >= AT_MOST:
             raise StoreError(
-                f"{AT_MOST} entries wait to be written to {self._address} and none can be; "
+                f"{AT_MOST:,} entries wait to be written to {self._address} and none can be; "
                 "see that the database can be written, then try again"
             )
         made.append(entry)

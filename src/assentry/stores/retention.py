@@ -19,6 +19,7 @@ def purged(request: Request) -> Request:
             question=None if ask.question is None else Question(text=""),
             if_denied="",
             claims={},
+            standing=None,
         ),
         version=request.version + 1,
         candidate=_stub(request.candidate),
@@ -38,7 +39,7 @@ def _stub(candidate: Candidate) -> Candidate:
         candidate,
         action=Action(name=action.name, args={}, agent=action.agent, declared=action.declared, trusted=action.trusted),
         args_text="",
-        assessment=Assessment(assessment.effect, assessment.risk, assessment.basis),
+        assessment=Assessment(assessment.effect, assessment.risk, assessment.basis, words=assessment.words),
         # Triggers are sentences about the arguments.
         verdict=replace(candidate.verdict, triggers=()),
         says="",

@@ -25,6 +25,7 @@ from assentry.core.grant import Grant
 from assentry.core.policy_proposal import PolicyProposal, ProposalState
 from assentry.core.request import OPEN, Ask, Executor, Option, Request, State
 from assentry.core.run import Run, RunState
+from assentry.core.situation import Standing
 from assentry.core.switch import Switch
 from assentry.errors import AssentryError, Conflict, InvalidArguments, StaleRequest, StoreError
 from assentry.stores.words import searchable
@@ -113,6 +114,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 _ACTION = _Shape(Action)
 _CANDIDATE = _Shape(Candidate)
 _OPTION = _Shape(Option)
+_STANDING = _Shape(Standing)
 _ASK = _Shape(Ask)
 _MOVING = _Shape(Request, "ask", candidate=Candidate | None)
 _CANDIDATE_AT = _MOVING.names.index("candidate")
@@ -173,6 +175,7 @@ def ask_text(ask: Ask) -> str:
     """What never changes about a request, as JSON."""
     written = _ASK.stand_in(ask)
     written.candidate = _candidate(ask.candidate)
+    written.standing = None if ask.standing is None else _STANDING.stand_in(ask.standing)
     if ask.options:
         written.options = [_option(option) for option in ask.options]
     return _written(written)

@@ -97,18 +97,17 @@ def _choices(run: Run, ways: Ways) -> Iterator[Told]:
     """Continue, redirect, pause, stop."""
     paused = run.state is RunState.PAUSED
     meanings = [
-        (ways.approve, "continue: this step runs, and the run goes on until the next look"),
-        (ways.send_back, "redirect: the agent gets your instructions and plans on with them"),
-        (ways.pause, "pause: the run holds at its next gate, time stands still, and this request stays"),
-        (ways.deny, "skip: this step is not done, the agent is told why and goes on without it"),
-        (ways.stop, "stop: the whole run ends here; what was done stays done"),
+        (ways.approve, "continue", "this step runs, and the run goes on until the next look"),
+        (ways.send_back, "redirect", "the agent gets your instructions and plans on with them"),
+        (ways.pause, "pause", "the run holds at its next gate, time stands still, and this request stays"),
+        (ways.deny, "skip", "this step is not done, the agent is told why and goes on without it"),
+        (ways.stop, "stop", "the whole run ends here; what was done stays done"),
     ]
     if paused:
-        meanings[2] = (ways.go, "go on: the run was paused, and time runs again")
-    margin = max(len(way) for way, _ in meanings) + 2
-    for way, meaning in meanings:
-        verb, _, rest = meaning.partition(":")
-        yield Told(((verb, Tone.STRONG), (f":{rest}", Tone.PLAIN)), way, margin=margin)
+        meanings[2] = (ways.go, "go on", "the run was paused, and time runs again")
+    margin = max(len(way) for way, _, _ in meanings) + 2
+    for way, verb, meaning in meanings:
+        yield Told(((verb, Tone.STRONG), (f": {meaning}", Tone.PLAIN)), way, margin=margin)
 
 
 def background_document(about: Background) -> dict[str, Json]:

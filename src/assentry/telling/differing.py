@@ -8,7 +8,7 @@ from assentry.core.authority import Principal, may_change, principal_named, reso
 from assentry.core.policy import Policy
 from assentry.core.text import shortened
 
-_UNSAID = "not said"
+_UNSAID = "(unset)"
 _LONGEST = 60
 """Of what is told as it was and as it is; of what is longer, only the part that differs."""
 _AROUND = 20

@@ -14,7 +14,7 @@ from assentry.core.action import Json
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate
 from assentry.core.request import Request, State
-from assentry.core.text import span
+from assentry.core.text import ago, counted
 from assentry.engine.chronicle import Drafts
 from assentry.telling.plain import as_json
 from assentry.telling.run_words import cut, decided_words
@@ -50,9 +50,9 @@ def rounds(request: Request, drafts: Drafts, now: datetime, how: str, *, whole: 
 def _said(last: Request, request: Request, now: datetime, *, whole: bool) -> Iterator[Told]:
     """What became of the draft before; the truth where the agent's claim and the record differ."""
     if last.state is State.REVISED:
-        ago = f" {span(now - last.decided_at)} ago" if last.decided_at is not None else ""
+        when = f" {ago(now - last.decided_at)}" if last.decided_at is not None else ""
         yield Told(
-            ((f"sent back by {last.decided_by}{ago} with: ", Tone.PLAIN), (f"“{_words(last, whole)}”", Tone.STRONG))
+            ((f"sent back by {last.decided_by}{when} with: ", Tone.PLAIN), (f"“{_words(last, whole)}”", Tone.STRONG))
         )
     else:
         yield told(f"! {last.code} was not sent back: it is {last.state}", Tone.WARN)
@@ -109,7 +109,7 @@ def _argument(name: str, old: Mapping[str, Json], new: Mapping[str, Json], *, wh
         found = [_line("-", ((_plain(old, name), Tone.GONE),)), _line("+", ((_plain(new, name), Tone.ADDED),))]
     yield from found if whole else map(_capped, found[:_FOLDED_LINES])
     if not whole and len(found) > _FOLDED_LINES:
-        yield told(f"… {len(found) - _FOLDED_LINES:,} more lines: --full", Tone.SOFT, depth=2)
+        yield told(f"… {counted(len(found) - _FOLDED_LINES, 'more line')}: --full", Tone.SOFT, depth=2)
 
 
 def _capped(line: Told) -> Told:

@@ -46,8 +46,10 @@ def explanation_document(found: Explanation, source: str) -> dict[str, Json]:
         "next_rule": found.next_rule,
         "risk": assessment.risk,
         "effect": assessment.effect,
+        "answers": [{"says": each.says, "hurts": each.hurts, "basis": each.basis} for each in found.effect],
         "basis": assessment.basis,
         "reasons": assessment.reasons,
+        "declared": found.declared,
         "facts": assessment.facts,
         "triggers": verdict.triggers,
         "rules": [
@@ -57,6 +59,7 @@ def explanation_document(found: Explanation, source: str) -> dict[str, Json]:
         "grant": verdict.grant,
         "reviewers": verdict.reviewers,
         "quorum": verdict.quorum,
-        "ladder": found.lines[-1].partition(": ")[2],
+        "deciders": found.deciders,
+        "ladder": found.time,
         "lines": found.lines,
     }

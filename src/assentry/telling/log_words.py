@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from assentry.core.action import Json
+from assentry.core.names import many_of
+from assentry.core.text import counted
 from assentry.ports import Logged, Store
 
 _PAGE = 500
@@ -96,9 +98,16 @@ def in_words(line: Line) -> str:
     after = "" if body.get("state") in _DECIDED.values() else f", now {body.get('state', '?')}"
     more = {
         "decided": decided, "after": after, "about": about, "actor": line.actor, "subject": line.subject,
-        "index": line.index,
+        "index": line.index, "requests": _counted(body, "count", "request"), "made": _counted(body, "steps", "step"),
+        "entries": _counted(body, "lost", "entry"),
     }  # fmt: skip
-    return sentence.format_map(_Told({**body, **more}))
+    lists = {name: ", ".join(map(str, each)) for name, each in body.items() if isinstance(each, list)}
+    return sentence.format_map(_Told({**body, **lists, **more}))
+
+
+def _counted(body: dict[str, Any], name: str, noun: str) -> str:
+    number = body.get(name)
+    return counted(number, noun) if type(number) is int else f"? {many_of(noun)}"
 
 
 class _Told(dict[str, Any]):
@@ -125,13 +134,17 @@ _SENTENCES = {
     "request.voted": "{about}: {decided} by {actor}; more approvals are needed",
     "request.amended": "{about}: {actor} changed it; more approvals are needed",
     "request.decided": "{about}: {decided} by {actor}{after}",
-    "request.escalated": "{about}: nobody answered, so others were told: {tells}",
-    "request.reminded": "{about}: those asked were reminded",
+    "request.widened": "{about}: nobody has decided; it may now also be decided by {may_decide}",
+    "request.reminder_due": "{about}: nobody has decided; a reminder is due",
     "request.frozen": "{about}: its run is paused; time stands still for it",
     "request.thawed": "{about}: time goes on for it",
     "request.parked": "{about}: the time is over; it stays parked",
     "request.expired": "{about}: nobody answered in time",
     "request.cancelled": "{about}: withdrawn by {actor}",
+    "request.abandoned": "{about}: its caller is gone; nobody is waiting for it any more",
+    "request.awaited_again": "{about}: somebody is waiting for it again",
+    "request.dismissed": "{about}: dismissed by {actor}; nobody was waiting for it any more",
+    "permit.abandoned": "{about}: approved, but its caller was gone before it began, so it does not run",
     "permit.expired": "{about}: approved, and not run before the permit expired",
     "execution.began": "{about}: began on {actor}",
     "execution.finished": "{about}: done on {actor}",
@@ -154,7 +167,7 @@ _SENTENCES = {
     "run.stopping": "run {about}: {actor} stops it; it notices at its next gate",
     "run.stopped": "run {about}: stopped",
     "run.orphaned": "run {about}: its process vanished",
-    "run.finished": "run {about}: finished after {steps} steps",
+    "run.finished": "run {about}: finished after {made}",
     "run.failed": "run {about}: failed",
     "switch.paused": "{subject} paused by {actor}",
     "switch.stopped": "{subject} stopped by {actor}",
@@ -170,7 +183,7 @@ _SENTENCES = {
     "grant.given": "grant {subject} given by {actor}: {actions}",
     "grant.revoked": "grant {subject} revoked by {actor}",
     "key.rotated": "key {new} signs from now on, vouched for by {old}; by {actor}",
-    "payloads.purged": "payloads of {count} requests purged by {actor}",
-    "log.restored": "restored from a backup by {actor}: {lost} entries that were signed later are not in it",
+    "payloads.purged": "payloads of {requests} purged by {actor}",
+    "log.restored": "restored from a backup by {actor}, without {entries} signed after it",
     "damaged": "entry {index} cannot be read; run `assentry audit verify`",
 }

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from assentry.core.action import Json
-from assentry.core.briefing import Briefing
 from assentry.core.request import Kind, Request, Review, State
 from assentry.core.run import Run, RunState
 from assentry.core.switch import EVERYTHING
-from assentry.core.text import shortened, span
+from assentry.core.text import ago, counted, shortened, span
 from assentry.core.verdict import GateKind
+from assentry.core.waiting import NOBODY_WAITS
 from assentry.telling.plain import as_json
 from assentry.telling.told import Tone
 
@@ -32,6 +32,7 @@ _VERBS = {
     "answer": "answered by {by}",
     "revise": "sent back by {by}",
     "cancel": "withdrawn by {by}",
+    "dismiss": "dismissed by {by}, as nobody was waiting for it",
 }
 _ENDS = {
     State.DONE: ("done", Tone.GOOD),
@@ -47,7 +48,7 @@ def cut(text: str, whole: bool, limit: int = LONGEST) -> str:
     """`text`, shortened unless all of it is wanted, saying how much is missing."""
     if whole or len(text) <= limit:
         return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+    return f"{text[:limit]}… ({counted(len(text) - limit, 'more character')})"
 
 
 def took(duration: timedelta) -> str:
@@ -82,19 +83,18 @@ def scope_words(run: Run) -> str:
 
 
 def _limit(name: str, most: Decimal, used: Decimal) -> str:
-    return f"{most:f} {name} ({f'{used:f}' if used else 'none'} used)"
+    return f"{counted(most, name)} ({f'{used:f}' if used else 'none'} used)"
 
 
 def so_far(run: Run, now: datetime) -> str:
     """Steps, cost and time."""
-    return f"{work_words(run)}, began {span(now - run.created_at)} ago"
+    return f"{work_words(run)}, began {ago(now - run.created_at)}"
 
 
 def work_words(run: Run) -> str:
     """How many steps it made, and what the agent says that they cost."""
-    steps = "1 step" if run.steps == 1 else f"{run.steps:,} steps"
     cost = f", cost {run.spend.normalize():f} as the agent says" if run.spend else ""
-    return f"{steps}{cost}"
+    return f"{counted(run.steps, 'step')}{cost}"
 
 
 def stands_at(run: Run, now: datetime, waiting: int | None, *, whole: bool) -> tuple[str, Tone]:
@@ -147,7 +147,7 @@ def gate_words(request: Request) -> str:
     verdict = request.candidate.verdict
     fired = ", ".join(dict.fromkeys(trigger.name for trigger in verdict.triggers))
     said = [trigger.says.strip() for trigger in verdict.triggers]
-    if not said or not verdict.rule.startswith("default"):
+    if not said or not verdict.by_default:
         said.insert(0, verdict.because.strip())
     if request.ask.kind is Kind.QUESTION:
         return "the agent asked a person"
@@ -169,6 +169,8 @@ def decided_words(request: Request, now: datetime) -> tuple[str, Tone]:
     asked, at = request.ask.created_at, request.decided_at
     waited = "" if at is None else _after(at - asked - request.frozen)
     match request.word:
+        case "" if request.state is State.PENDING and request.abandoned_at is not None:
+            return f"{NOBODY_WAITS}, for {span(now - request.abandoned_at)}", Tone.BAD
         case "" if request.state is State.PENDING and request.frozen_at is not None:
             return f"waits; time has stood still for {span(now - request.frozen_at)}", Tone.WARN
         case "" if request.state is State.PENDING:
@@ -194,7 +196,7 @@ def decided_words(request: Request, now: datetime) -> tuple[str, Tone]:
             told = verb.replace("{by}", by or request.decided_by or "nobody")
             answer = f": {_value(request.answer)}" if word == "answer" else ""
             stop = "; and the run was ended" if request.stop else ""
-            tone = Tone.BAD if word in ("deny", "cancel") else Tone.WARN if word == "revise" else Tone.GOOD
+            tone = Tone.BAD if word in ("deny", "cancel", "dismiss") else Tone.WARN if word == "revise" else Tone.GOOD
             return f"{told}{waited}{answer}{_note(request)}{stop}", tone
 
 
@@ -216,6 +218,8 @@ def ended_words(request: Request, now: datetime) -> tuple[str, Tone]:
         return f"running for {span(now - (began or request.changed_at))}", Tone.WARN
     if request.state is State.APPROVED:
         return "not run yet", Tone.WARN
+    if request.state is State.EXPIRED and request.word != "silence" and request.abandoned_at is not None:
+        return "never run: its caller was gone before it began", Tone.BAD
     if request.state is State.EXPIRED and request.word != "silence":
         return "never run, and the permit expired", Tone.BAD
     if request.state not in _ENDS:
@@ -228,19 +232,6 @@ def ended_words(request: Request, now: datetime) -> tuple[str, Tone]:
         Review.ACCEPTED: "; accepted in review",
     }.get(request.review, "")  # fmt: skip
     return f"{word}{ran}{error}{review}", tone
-
-
-def outcome_words(card: Briefing) -> str:
-    """The outcome on a card, with silence said plainly."""
-    state, silent, rest = card.outcome.partition(": silence by silence")
-    if not silent:
-        return card.outcome
-    return f"{state}: {'WENT AHEAD ON SILENCE' if went_on_silence(card) else 'nobody answered'}{rest}"
-
-
-def went_on_silence(card: Briefing) -> bool:
-    """It was let pass because nobody objected, or answered, in time."""
-    return card.state is not State.EXPIRED and ": silence by silence" in card.outcome
 
 
 def claimed_cost(request: Request) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from assentry.core.request import Request, State
 from assentry.core.run import Run, RunState
+from assentry.core.text import counted
 from assentry.engine.chronicle import Branch
 from assentry.telling.plain import as_json
 from assentry.telling.run_words import TONES, clock, cut, scope_words, so_far, stands_at
@@ -49,13 +50,13 @@ def claims(run: Run, *, whole: bool) -> Iterator[Told]:
         lead = {"depth": margin} if number else {"margin": margin}
         yield told(text, Tone.SOFT if step.done else Tone.PLAIN, lead="" if number else "plan", **lead)
     if len(shown) < len(run.plan):
-        yield told(f"… {len(run.plan) - len(shown):,} more steps", Tone.SOFT, depth=margin)
+        yield told(f"… {counted(len(run.plan) - len(shown), 'more step')}", Tone.SOFT, depth=margin)
     if run.confidence is not None:
         yield told(f"{run.confidence:.0%}", lead="sure", margin=margin)
 
 
 def _nothing(run: Run) -> Told:
-    read = f"; its {run.steps:,} steps only read" if run.steps else ""
+    read = f"; it made {counted(run.steps, 'step')} that only read" if run.steps else ""
     return told(f"nothing that a gate had to look at{read}", Tone.SOFT)
 
 
@@ -86,8 +87,8 @@ def _steps(tree: Branch, now: datetime, *, whole: bool, depth: int = 0) -> Itera
         yield told(f"… more runs worked for {run.code} and are not shown here", Tone.SOFT, depth=depth)
     quick = run.steps - len(tree.steps)
     if quick > 0 and tree.steps and not tree.earlier:
-        counted = "1 more step" if quick == 1 else f"{quick:,} more steps"
-        yield told(f"{counted} of {run.code} only read and simply ran; `assentry log` has them", Tone.SOFT, depth=depth)
+        more = counted(quick, "more step")
+        yield told(f"{more} of {run.code} only read and simply ran; `assentry log` has them", Tone.SOFT, depth=depth)
 
 
 def _indented(each: Told, depth: int) -> Told:
@@ -97,7 +98,7 @@ def _indented(each: Told, depth: int) -> Told:
 def _observed(run: Run, *, whole: bool) -> Iterator[Told]:
     shown = run.observations if whole else run.observations[-8:]
     if len(shown) < len(run.observations):
-        yield told(f"… {len(run.observations) - len(shown)} earlier ones: --full", Tone.SOFT)
+        yield told(f"… {counted(len(run.observations) - len(shown), 'earlier observation')}: --full", Tone.SOFT)
     for each in shown:
         mark = ("✓ trusted    ", Tone.GOOD) if each.trusted else ("! untrusted  ", Tone.WARN)
         yield Told(((f"{cut(each.source, whole, 80)}: ", Tone.SOFT), (cut(each.text, whole, 200), Tone.PLAIN)), *mark)

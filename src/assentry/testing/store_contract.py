@@ -4,6 +4,7 @@ A suite subclasses `StoreContract`, gives a fixture `place` (anything that says 
 methods of `StorePlace`. The parts live beside this file by subject: requests, the log, watching and lifetime.
 """
 
+from assentry.testing.store_contract_callers import Callers
 from assentry.testing.store_contract_credentials import Credentials
 from assentry.testing.store_contract_lists import Lists
 from assentry.testing.store_contract_log import Log
@@ -17,5 +18,5 @@ from assentry.testing.store_contract_use import Use
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Credentials, Proposals, StorePlace):
+class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Credentials, Proposals, Callers, StorePlace):
     """All of it."""

@@ -239,6 +239,8 @@ def everything(number: int = 1) -> Request:
         finished_at=at,
         undo_until=at + timedelta(minutes=30),
         round=2,
+        callers=("worker-1",),
+        abandoned_at=at + timedelta(minutes=2),
         looked_at=at + timedelta(minutes=1),
         changes=("47 → 52 instances",),
         review=Review.OPEN,

@@ -18,8 +18,9 @@ from assentry.engine.gate import Gate
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import current_run
 from assentry.errors import AssentryError, Denied, GuardError, Parked, RunStopped
+from assentry.extras import needs
 
-try:
+with needs("claude", __name__):
     from claude_agent_sdk import (
         ClaudeAgentOptions,
         ClaudeSDKClient,
@@ -31,10 +32,6 @@ try:
 
     from assentry.adapters.claude_agent.hooks import Hooks, refuse_others, with_hooks
     from assentry.adapters.claude_agent.servers import ask_person, tools_in
-except ModuleNotFoundError as problem:
-    raise GuardError(
-        f"Claude's agents need the Claude Agent SDK: `pip install assentry[claude]` ({problem.name} is missing)"
-    ) from None
 
 __all__ = ["AttachedClaude", "Hooks", "ask_person", "attach", "hooked", "permissions"]
 

@@ -91,7 +91,8 @@ class Hooks:
         said: dict[str, Any] = {}
         if changed := _changed(flight.began.result(), event.get("tool_input")):
             words = (
-                f"another hook changed {changed} of this call after Assentry let it go: what ran is not what was approved"
+                f"another hook changed {changed} of this call after Assentry let it go: "
+                "what ran is not what was approved"
             )
             log.warning("%s: %s", visible(str(event["tool_name"]), lines=False), words)
             flight.ended.set_exception(RanOtherwise(words))

@@ -4,7 +4,10 @@
 graph asks by itself with `interrupt(...)` becomes a request too, and its answer goes back by the interrupt's id.
 """
 
-from assentry.adapters.langgraph.graphs import AttachedGraph, attach
-from assentry.adapters.langgraph.tools import GatedTools, gated
+from assentry.extras import needs
+
+with needs("langgraph", __name__):
+    from assentry.adapters.langgraph.graphs import AttachedGraph, attach
+    from assentry.adapters.langgraph.tools import GatedTools, gated
 
 __all__ = ["AttachedGraph", "GatedTools", "attach", "gated"]

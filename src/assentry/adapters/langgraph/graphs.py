@@ -7,6 +7,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+from langgraph.pregel import Pregel
+from langgraph.types import Command, Interrupt, StateSnapshot
+
 from assentry.adapters.hosted import one_decided
 from assentry.adapters.langgraph.gating import gated_graph
 from assentry.adapters.langgraph.shapes import answer, request_in, wanted
@@ -23,13 +27,6 @@ from assentry.engine.hosting import Fits, Resumption
 from assentry.engine.runs import ActiveRun, current_run
 from assentry.engine.threads import in_thread
 from assentry.errors import GuardError, InvalidArguments, NotFound, Parked
-
-try:
-    from langchain_core.messages import BaseMessage
-    from langgraph.pregel import Pregel
-    from langgraph.types import Command, Interrupt, StateSnapshot
-except ModuleNotFoundError as problem:
-    raise GuardError(f"graphs need LangGraph: `pip install assentry[langgraph]` ({problem.name} is missing)") from None
 
 
 def attach(
@@ -158,8 +155,12 @@ class AttachedGraph:
             await self._called(input, config, more, take, stream=stream)
             config = _newest(config)
             state = await self._state(config)
-        while await self._none_swallowed(run, state) or _paused(state, self.graph, more):
-            answers = await self._answered(run, state)
+        before = run.record.waits  # what it parked on, where a worker takes it up
+        while True:
+            beside, before = await self._held_beside(run, state) or before, ()
+            if not _paused(state, self.graph, more):
+                break
+            answers = await self._answered(run, state, beside)
             run.taken_again()
             await self._called(Command(resume=answers) if answers else None, config, more, take, stream=stream)
             state = await self._state(config)
@@ -167,8 +168,11 @@ class AttachedGraph:
                 raise GuardError("LangGraph asks again what it was answered; it takes answers by id since 1.2.20")
         run.outcome = _as_json(state.values)
 
-    async def _none_swallowed(self, run: ActiveRun, state: StateSnapshot) -> bool:
-        """What was interrupted for a person has stopped; a node that caught its pause has gone on without it."""
+    async def _held_beside(self, run: ActiveRun, state: StateSnapshot) -> tuple[str, ...]:
+        """The requests of calls that stopped a node here; of several calls in one node its interrupt names the first.
+
+        What was interrupted for a person has stopped; a node that caught its pause has gone on without it.
+        """
         stopped = {task.id for task in state.tasks if task.interrupts}
         held = HELD.pop(run.id, {})
         lost = [request for request, place in held.items() if not stopped & set(re.split("[|:]", place))]
@@ -181,7 +185,7 @@ class AttachedGraph:
                 f"the pause for {codes} was swallowed: a node caught what `interrupt` raises and went on; let "
                 "GraphInterrupt through (`except GraphBubbleUp: raise`). It did not run"
             )
-        return False
+        return tuple(held)
 
     async def _called(self, input: Any, config: Any, more: Mapping[str, Any], take: Any, *, stream: bool) -> None:
         if await self._is_blocking(config):
@@ -216,22 +220,32 @@ class AttachedGraph:
 
     # What it waits for
 
-    async def _answered(self, run: ActiveRun, state: StateSnapshot) -> dict[str, Any]:
-        """Answers by the ids of their interrupts, of those that were decided; at least one, or `Parked` is raised."""
+    async def _answered(self, run: ActiveRun, state: StateSnapshot, beside: Sequence[str]) -> dict[str, Any]:
+        """Answers by the ids of their interrupts, of those that were decided; at least one, or `Parked` is raised.
+
+        A node with several calls stops once, and takes its answer when any of them, `beside` the others, is decided.
+        """
         if not state.interrupts:
             await self._looked_at(run, state)
             return {}
         while True:
             answers: dict[str, Any] = {}
             waiting: list[Request] = []
+            ours: list[tuple[str, Any]] = []
             for each in state.interrupts:
                 found, value = await self._decided(each)
                 if any(map(_is_held, found)):
                     waiting += filter(_is_held, found)
+                    ours += [(each.id, value)] if request_in(each.value) else []
                 else:
                     answers[each.id] = value
+            seen = {request.id for request in waiting}
+            others = [await self._gate.outcome(known) for known in beside if known not in seen]
+            if len(ours) == 1 and not answers and not all(map(_is_held, others)):
+                answers.update(ours)
             if answers:
                 return answers
+            waiting += others
             await one_decided(self._gate, waiting)
 
     async def _decided(self, each: Interrupt) -> tuple[list[Request], Any]:

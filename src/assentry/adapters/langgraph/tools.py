@@ -4,6 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from typing import Any
 
+from langchain_core.messages import ToolMessage
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command, interrupt
+
 from assentry.adapters.langgraph.shapes import OURS
 from assentry.adapters.tool_calls import Given, StartsAgain, ToolCall, ToolCalls, as_text, for_model, kept, plain_args
 from assentry.core.action import Declaration, Json
@@ -12,15 +18,6 @@ from assentry.engine.gate import Gate
 from assentry.engine.holding import CURRENT
 from assentry.engine.threads import in_thread
 from assentry.errors import AssentryError, GuardError
-
-try:
-    from langchain_core.messages import ToolMessage
-    from langgraph.config import get_config
-    from langgraph.errors import GraphBubbleUp
-    from langgraph.prebuilt.tool_node import ToolCallRequest
-    from langgraph.types import Command, interrupt
-except ModuleNotFoundError as problem:
-    raise GuardError(f"graphs need LangGraph: `pip install assentry[langgraph]` ({problem.name} is missing)") from None
 
 
 class GatedTools:

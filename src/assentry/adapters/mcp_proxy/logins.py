@@ -4,9 +4,8 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict
-from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, time
@@ -14,8 +13,9 @@ from time import monotonic, time
 import httpx
 
 from assentry.adapters.mcp_proxy.oauth import Client, Login, renewed
-from assentry.errors import AssentryError, SettingsError
+from assentry.errors import AssentryError, SettingsError, StoreBusy
 from assentry.ports import Vault
+from assentry.system import locked
 
 log = logging.getLogger("assentry.mcp")
 
@@ -35,7 +35,7 @@ class Logins:
     def find(self, url: str) -> Login | None:
         """What was given for the server at this address; none where nobody logged in, or it cannot be opened."""
         try:
-            said = json.loads(self._vault.unseal(_context(url), self._file(url).read_text()))
+            said = json.loads(self._vault.unseal(_context(url), self._file(url).read_text(encoding="utf-8")))
             return Login(**{**said, "client": Client(**said["client"])})
         except (OSError, ValueError, TypeError, KeyError, AssentryError):
             return None
@@ -45,7 +45,7 @@ class Logins:
         file = self._made(login.url)
         fresh = file.with_suffix(".new")
         fresh.touch(mode=0o600)
-        fresh.write_text(self._vault.seal(_context(login.url), json.dumps(asdict(login))))
+        fresh.write_text(self._vault.seal(_context(login.url), json.dumps(asdict(login))), encoding="utf-8")
         fresh.replace(file)
 
     def forget(self, url: str) -> bool:
@@ -58,12 +58,12 @@ class Logins:
     async def alone(self, url: str) -> AsyncIterator[None]:
         """No other process renews, begins or ends it meanwhile."""
         until = monotonic() + ALONE_SECONDS
-        with self._made(url).with_suffix(".lock").open("w") as file:
+        with ExitStack() as held:
             while True:
                 try:
-                    flock(file, LOCK_EX | LOCK_NB)
+                    held.enter_context(locked(self._made(url).with_suffix(".lock"), 0))
                     break
-                except BlockingIOError:
+                except StoreBusy:
                     if monotonic() > until:
                         raise SettingsError("another process is busy with this login; try again later") from None
                 await asyncio.sleep(0.05)

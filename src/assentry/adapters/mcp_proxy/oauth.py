@@ -18,6 +18,7 @@ import httpx
 
 from assentry.core.addresses import is_local, is_safe
 from assentry.errors import SettingsError
+from assentry.extras import needs
 
 _SECONDS = 20.0
 _LARGEST = 1_000_000
@@ -102,7 +103,9 @@ async def provider_of(url: str) -> Provider:
 async def registered(provider: Provider, returns: str) -> Client:
     """The provider knows this program from now on."""
     if not provider.register:
-        raise SettingsError("the provider registers nobody by itself: register Assentry there, and name it (--client-id)")
+        raise SettingsError(
+            "the provider registers nobody by itself: register Assentry there, and name it (--client-id)"
+        )
     method = next((each for each in _METHODS if each in provider.methods), "none")
     said = {
         "client_name": "Assentry", "redirect_uris": [returns], "grant_types": ["authorization_code", "refresh_token"],
@@ -126,7 +129,8 @@ def named(provider: Provider, client_id: str, secret: str) -> Client:
 
 def address(provider: Provider, client: Client, url: str, returns: str, state: str, verifier: str) -> str:
     """Where a person's browser goes."""
-    from authlib.oauth2.client import OAuth2Client
+    with needs("mcp", "logging in to an MCP server"):
+        from authlib.oauth2.client import OAuth2Client
 
     made = OAuth2Client(
         None, client.id, scope=provider.scope or None, redirect_uri=returns, code_challenge_method="S256"
@@ -236,7 +240,8 @@ class _NotThere(SettingsError):
 
 
 async def _tokens(endpoint: str, client: Client, body: str) -> Mapping[str, Any]:
-    from authlib.oauth2.client import OAuth2Client
+    with needs("mcp", "logging in to an MCP server"):
+        from authlib.oauth2.client import OAuth2Client
 
     headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
     auth = OAuth2Client(None, client.id, client.secret or None).client_auth(client.method)

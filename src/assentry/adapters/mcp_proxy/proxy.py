@@ -32,7 +32,18 @@ from assentry.adapters.mcp_proxy.wire import (
     written,
 )
 from assentry.core.canonical import canonical
-from assentry.engine.errands import LEASE, Errand, Errands, Notebook, Told, begun, changed_words, forget, proposed, waits
+from assentry.engine.errands import (
+    LEASE,
+    Errand,
+    Errands,
+    Notebook,
+    Told,
+    begun,
+    changed_words,
+    forget,
+    proposed,
+    waits,
+)
 from assentry.errors import AssentryError, InvalidArguments, RunStopped
 
 log = logging.getLogger("assentry.mcp")

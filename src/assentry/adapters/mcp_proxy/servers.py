@@ -124,7 +124,7 @@ def expanded(text: str) -> str:
 def listed(file: Path, *, trusted: bool = False) -> list[Server]:
     """The servers of a file: {"mcpServers": {NAME: {"command": …} or {"url": …}}}."""
     try:
-        document = json.loads(file.read_text())
+        document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(f"there is no file {file}; --config names one that lists servers") from None
     except (OSError, ValueError, RecursionError) as problem:

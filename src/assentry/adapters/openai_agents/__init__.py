@@ -5,15 +5,10 @@ they are. Where a call has to wait and the run parks, the framework interrupts i
 says of approvals is not believed: each call is looked up again, and only the decision on record counts.
 """
 
-from assentry.errors import GuardError
+from assentry.extras import needs
 
-try:
+with needs("openai-agents", __name__):
     import agents  # noqa: F401
-except ImportError:
-    raise GuardError(
-        "agents of the OpenAI Agents SDK need it: a version that Assentry knows comes with "
-        "`pip install assentry[openai-agents]`"
-    ) from None
 
 from assentry.adapters.openai_agents.agent import Attached, Streamed, attach
 from assentry.adapters.openai_agents.tools import guarded_tool

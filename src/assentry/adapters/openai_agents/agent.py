@@ -14,7 +14,7 @@ from assentry.adapters.openai_agents.state import closed, opened
 from assentry.adapters.tool_calls import Standing, ToolCalls, kept, plain_args
 from assentry.core.action import Declaration, Json
 from assentry.core.canonical import restore
-from assentry.engine.gate import Gate
+from assentry.engine.gate import Gate, store_of
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import current_run
 from assentry.errors import GuardError
@@ -129,7 +129,7 @@ class Attached:
         run = current_run()
         if resumption is None and not self._hosted.waits:
             # Begun again under the same key, it goes on as well: a model that is asked again says something else.
-            left = await self._gate.store.snapshot(self._gate.workspace, run.id)
+            left = await store_of(self._gate).snapshot(self._gate.workspace, run.id)
             state = restore(left) if left else state
         while True:
             result = await self._taken_on(state)

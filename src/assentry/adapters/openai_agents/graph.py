@@ -91,7 +91,7 @@ class Graph:
         return made
 
 
-_KNOWN = "a version that Assentry knows comes with `pip install assentry[openai-agents]`"
+_KNOWN = "a version that Assentry knows comes with `pip install 'assentry[openai-agents]'`"
 
 
 def _rebound(function: Any, before: Any, after: Any) -> Any:

@@ -5,14 +5,10 @@ parks, the framework defers it in its own way. Whatever comes back to it later i
 again, and only the decision on record counts.
 """
 
-from assentry.errors import GuardError
+from assentry.extras import needs
 
-try:
+with needs("pydantic-ai", __name__):
     import pydantic_ai  # noqa: F401
-except ImportError:
-    raise GuardError(
-        "Pydantic AI agents need Pydantic AI: a version that Assentry knows comes with `pip install assentry[pydantic-ai]`"
-    ) from None
 
 from assentry.adapters.pydantic_ai.agent import Attached, attach
 from assentry.adapters.pydantic_ai.tools import GuardedToolset

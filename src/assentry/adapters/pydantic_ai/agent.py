@@ -20,7 +20,7 @@ from assentry.adapters.pydantic_ai.tools import PLACE, Guarding, Place, Waits
 from assentry.adapters.tool_calls import ToolCalls, kept
 from assentry.core.action import Declaration, Json
 from assentry.core.canonical import restore
-from assentry.engine.gate import Gate
+from assentry.engine.gate import Gate, store_of
 from assentry.engine.holding import CURRENT
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import current_run
@@ -145,7 +145,7 @@ class Attached:
         run = current_run()
         if resumption is None and not self._hosted.waits:
             # Begun again under the same key, it goes on as well: a model that is asked again says something else.
-            left = await self._gate.store.snapshot(self._gate.workspace, run.id)
+            left = await store_of(self._gate).snapshot(self._gate.workspace, run.id)
             state = restore(left) if left else state
         while True:
             result, state = await self._taken_on(state)
@@ -156,7 +156,7 @@ class Attached:
                     seat.result = result
                 return kept(result.output)
             run.snapshot(state)
-            found = [await self._gate.store.request(self._gate.workspace, each) for each in waits]
+            found = [await store_of(self._gate).request(self._gate.workspace, each) for each in waits]
             await one_decided(self._gate, [request for request in found if request is not None])
 
     async def _taken_on(self, state: Any) -> tuple[AgentRunResult[Any], Json]:

@@ -148,11 +148,13 @@ def header(mine: str, place: str, who: str, live: bool, width: int, look: Look) 
     return [spread([(" assentry ", look.accent), (words, waits), (f"   {place}", look.faint)], right, width)]
 
 
-def banners(trouble: str, observes: bool, nobody: str, held_up: Sequence[str], width: int, look: Look) -> list[Row]:
+def banners(
+    trouble: str, missing: bool, observes: bool, nobody: str, held_up: Sequence[str], width: int, look: Look
+) -> list[Row]:
     """What must not be overlooked: no store, nothing held, nobody known, somebody held up."""
     rows: list[Row] = []
     if trouble:
-        style = look.loud if trouble.startswith("no database") else look.alarm
+        style = look.loud if missing else look.alarm
         rows.append(line((f" ✕ {cut(inert(trouble), width - 26)} — trying again; R now".ljust(width), style)))
     if observes:
         text = " ▌ OBSERVE MODE: nothing is held. What would wait runs at once; `mode: enforce` ends this. "

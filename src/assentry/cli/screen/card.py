@@ -15,9 +15,8 @@ from assentry.cli.sections import rows_of
 from assentry.core.action import Json
 from assentry.core.briefing import Briefing, Difference, OptionLine
 from assentry.core.request import Kind, Review, State
-from assentry.core.text import span
+from assentry.core.text import ago, counted, left, span
 from assentry.telling.background import Background, first_parts, last_parts
-from assentry.telling.run_words import outcome_words, went_on_silence
 
 SOON = timedelta(minutes=10)
 _TITLE_ROWS = 4
@@ -52,9 +51,7 @@ def time_words(brief: Briefing, now: datetime) -> str:
         return str(brief.state)
     if brief.ends_at is None:
         return f"{brief.time_left}, {brief.then}" if brief.time_left else brief.then
-    return (
-        f"{span(brief.ends_at - now)} left, then {brief.then}" if brief.ends_at > now else f"time is up: {brief.then}"
-    )
+    return f"{left(brief.ends_at - now)}, then {brief.then}"
 
 
 def is_soon(brief: Briefing, now: datetime) -> bool:
@@ -68,7 +65,7 @@ def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
     rows = [line((f" ▌ {cut(inert(text), width - 4)} ".ljust(width), look.loud)) for text in brief.warnings[:3]]
     when = time_words(brief, now)
     hurry = look.danger if is_soon(brief, now) else look.strong if brief.ends_at else look.soft
-    about = f"  {brief.code} · {inert(brief.agent)} · {span(now - brief.asked_at)} ago"
+    about = f"  {brief.code} · {inert(brief.agent)} · {ago(now - brief.asked_at)}"
     mark_words: list[Piece] = [(f"{found.rail} ", found.style), (f"{found.shape} {found.word}", found.style)]
     if cell_len(about) + cell_len(when) + 16 > width and len(when) > width // 2:
         rows.append(line(*mark_words, (cut(about, width - 14), look.faint)))
@@ -97,6 +94,7 @@ def body(shown: Shown, now: datetime, width: int, look: Look) -> list[Row]:
     rows += _options(brief, width, look)
     rows += _runs(shown, width, look)
     rows += changes(brief.differences, width, look, "What was changed since it was asked")
+    rows += _declared(brief, width, look)
     rows += _people(brief, now, width, look)
     if shown.about is not None:
         rows += rows_of(last_parts(shown.about, now, whole=shown.whole), width, paint(look))
@@ -135,14 +133,12 @@ def _heading(text: str, look: Look) -> Row:
 def _facts(brief: Briefing, width: int, look: Look) -> list[Row]:
     if brief.kind is Kind.QUESTION:
         return []
-    hurts = {"cannot be undone", "leaves our systems", "costs money", "reaches the whole organisation"}
     labels = [
         (f"! {inert(f.says)}" if f.hurts else inert(f.says), look.hurt if f.hurts else look.chip) for f in brief.facts
     ]
-    labels += [(f"! {word}", look.hurt) if word in hurts else (word, look.chip) for word in brief.effect]
-    return chips(
-        sorted(((cut(text, 60), style) for text, style in labels), key=lambda label: len(label[0]) > 34), width
-    )
+    labels += [(f"! {each.words}", look.hurt) if each.hurts else (each.words, look.chip) for each in brief.effect]
+    short = sorted(((cut(text, 60), style) for text, style in labels), key=lambda label: len(label[0]) > 34)
+    return [*chips(short, width), *(flow([(inert(brief.grounds), look.soft)], width) if brief.grounds else [])]
 
 
 def _why(brief: Briefing, width: int, look: Look) -> list[Row]:
@@ -151,6 +147,15 @@ def _why(brief: Briefing, width: int, look: Look) -> list[Row]:
     title = "Why you are asked" if brief.state is State.PENDING else "Why it was gated"
     rows = [BLANK, _heading(title, look)]
     for sentence in brief.why:
+        rows += flow([(inert(sentence)[:1_000], look.ink)], width, (f"{DASH} ", look.faint))
+    return rows
+
+
+def _declared(brief: Briefing, width: int, look: Look) -> list[Row]:
+    if not brief.declared:
+        return []
+    rows = [BLANK, _heading("Declared for this action", look)]
+    for sentence in brief.declared:
         rows += flow([(inert(sentence)[:1_000], look.ink)], width, (f"{DASH} ", look.faint))
     return rows
 
@@ -196,7 +201,7 @@ def _option(option: OptionLine, width: int, look: Look) -> list[Row]:
         pieces.append(("  ✕ policy forbids it", look.danger))
     elif option.runs and option.risk is not None:
         if option.reversible:
-            pieces.append(("  ↶ can be undone", look.ok))
+            pieces.append((f"  ↶ {option.undo}", look.ok))
         risk = mark_of(option.risk, look)
         pieces.append((f"  {risk.shape} {risk.word.lower()}", risk.style))
     if option.phrase and not option.forbidden:
@@ -240,7 +245,7 @@ def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]
     if brief.reviewers and brief.state is State.PENDING:
         rows += flow([("waits for ", look.soft), (inert(", ".join(brief.reviewers)), look.ink)], width)
     for vote in brief.votes:
-        said = f"{inert(vote.by)}: {vote.word}, {span(now - vote.at)} ago"
+        said = f"{inert(vote.by)}: {vote.word}, {ago(now - vote.at)}"
         note = f" “{inert(vote.note)[:300]}”" if vote.note else ""
         rows += flow([(said, look.ink), (note, look.soft)], width, (f"{DASH} ", look.faint))
     return [BLANK, _heading("Who decides", look), *rows] if rows else []
@@ -249,12 +254,12 @@ def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]
 def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Row]:
     if brief.state is State.PENDING:
         return []
-    rows = [BLANK, _heading("What became of it", look), *flow([(inert(outcome_words(brief))[:600], look.ink)], width)]
+    rows = [BLANK, _heading("What became of it", look), *flow([(inert(brief.outcome)[:600], look.ink)], width)]
     if brief.state is State.UNKNOWN:
         told = "It was started and its end was never recorded. Look at the outside world, then press r and say."
         rows += flow([(told, look.risky)], width)
     if brief.review is Review.OPEN:
-        ran = "It went ahead on silence" if went_on_silence(brief) else "It ran without waiting"
+        ran = "It went ahead on silence" if brief.on_silence else "It ran without waiting"
         rows += flow([(f"{ran}, and somebody should look at it: a accept, f flag.", look.risky)], width)
     if brief.error:
         rows += flow([(inert(brief.error, lines=True)[:2_000], look.danger)], width, ("error  ", look.soft))
@@ -288,7 +293,7 @@ def _claim(name: str, value: Json, width: int, look: Look, *, whole: bool) -> li
     more = (
         ""
         if whole or len(text) <= _CLAIM_CHARACTERS
-        else f" … {len(text) - _CLAIM_CHARACTERS:,} more characters, e opens"
+        else f" … {counted(len(text) - _CLAIM_CHARACTERS, 'more character')}, e opens"
     )
     if more:
         text = text[:_CLAIM_CHARACTERS]

@@ -136,8 +136,14 @@ class Decisions:
         return await self.choose(shown, picked.number if picked.number is not None else int(picked.text) - 1)
 
     async def deny(self, shown: Shown) -> Request | None:
-        """No, with the reason that the agent is told."""
+        """No, with the reason that the agent is told. What nobody waits for is dismissed, and nobody is told why."""
         found = shown.brief
+        if found.abandoned_at is not None:
+            if not await self._sure(found, "yes, dismiss it", "Nobody is waiting for this any more. Dismiss it?"):
+                return None
+            return await self._said(
+                found.id, self._live.inbox.deny(self._person, found.id, "", stop=False, **self._shown(found))
+            )
         picked = await self._ask(
             Pick(
                 f"Deny: {inert(found.title)[:160]}",

@@ -6,7 +6,6 @@ where such characters are escapes that can be seen.
 
 import json
 import os
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -31,6 +30,7 @@ from assentry.core.action import Json
 from assentry.core.canonical import restore
 from assentry.core.text import visible
 from assentry.errors import AssentryError
+from assentry.system import editor_command
 
 Check = Callable[[Mapping[str, Json]], object]
 """Raises the reason why these arguments cannot be taken."""
@@ -248,16 +248,16 @@ def in_editor(args: Mapping[str, Json], check: Check) -> Mapping[str, Json] | No
 
     The file is readable by its owner only and gone afterwards. An error is shown and the editor opens again.
     """
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    command = editor_command()
     handle, name = tempfile.mkstemp(prefix="assentry-", suffix=".json")
     os.close(handle)
     file = Path(name)
     try:
-        file.write_text(pretty(args) + "\n")
+        file.write_text(pretty(args) + "\n", encoding="utf-8")
         while True:
             subprocess.run([*command, name], check=False)  # noqa: S603  the person's own editor
             try:
-                edited: dict[str, Json] = _object(file.read_text())
+                edited: dict[str, Json] = _object(file.read_text(encoding="utf-8"))
                 check(edited)
             except (ValueError, RecursionError, AssentryError) as problem:
                 print(f"\n{visible(str(problem), lines=False)}")

@@ -15,7 +15,7 @@ from assentry.cli.screen.lines import Piece, Row, cut, inert, line, wrapped
 from assentry.cli.screen.look import PLAIN, Look
 from assentry.core.action import Json
 from assentry.core.canonical import canonical
-from assentry.core.text import visible
+from assentry.core.text import counted, visible
 
 MOST_CHARACTERS, MOST_LINES, MOST_ITEMS = 1_000, 12, 12
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 400, 160
@@ -65,7 +65,7 @@ def fields(args: Mapping[str, Json], width: int, look: Look, *, whole: bool, act
 def one_line(value: Json, limit: int = 200) -> str:
     """A value in a few words."""
     if isinstance(value, list):
-        return f"{_count(value)}: " + inert(", ".join(_short(item) for item in value[:3]))[:limit]
+        return f"{counted(len(value), 'item')}: " + inert(", ".join(_short(item) for item in value[:3]))[:limit]
     return inert(_short(value))[:limit]
 
 
@@ -128,7 +128,7 @@ def _text(value: str, width: int, look: Look, style: Style, *, folded: bool) -> 
 
 
 def _items(value: list[Json], width: int, look: Look, *, folded: bool) -> Iterator[list[Piece]]:
-    yield [(_count(value), look.strong)]
+    yield [(counted(len(value), "item"), look.strong)]
     long = folded and len(value) > MOST_ITEMS
     digits = len(str(len(value)))
     for number, item in enumerate(value, 1):
@@ -158,7 +158,3 @@ def _short(value: Json) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else pretty(value) if isinstance(value, Mapping | list) else str(value)
-
-
-def _count(value: list[Json]) -> str:
-    return "1 item" if len(value) == 1 else f"{len(value):,} items"

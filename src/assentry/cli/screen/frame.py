@@ -36,6 +36,8 @@ class Frame(Screen[None]):
         self.about: Background | None = None
         self.opened: set[tuple[str, str]] = set()
         self.trouble = ""
+        self.missing = False
+        """The trouble is that there is no database yet."""
         self._note: Piece | None = None
         self._note_until = 0.0
         self._hides: dict[tuple[str, str], str] = {}
@@ -130,7 +132,9 @@ class Frame(Screen[None]):
         return bar.tabs(self.counts(), self.view, width, self.look())
 
     def _banner(self, width: int) -> list[Row]:
-        return bar.banners(self.trouble, self.live.observes, self.live.nobody, self.live.held_up, width, self.look())
+        return bar.banners(
+            self.trouble, self.missing, self.live.observes, self.live.nobody, self.live.held_up, width, self.look()
+        )
 
     def _head(self, width: int) -> list[Row]:
         if self.current is None:

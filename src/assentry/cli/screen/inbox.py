@@ -26,7 +26,8 @@ from assentry.cli.screen.paper import Paper, Slab
 from assentry.cli.screen.queue import Queue
 from assentry.core.decision import Opinion
 from assentry.core.request import Request, Review, State
-from assentry.errors import AssentryError, StoreError
+from assentry.core.waiting import NOBODY_WAITS
+from assentry.errors import AssentryError, StoreError, StoreMissing
 from assentry.settings import Settings
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class InboxScreen(Beyond):
         try:
             return await work
         except StoreError as problem:
-            self._troubled(str(problem))
+            self._troubled(str(problem), missing=isinstance(problem, StoreMissing))
         except AssentryError as problem:
             self.tell(str(problem), bad=True)
         except Exception as problem:
@@ -85,8 +86,8 @@ class InboxScreen(Beyond):
             self._troubled(f"something went wrong ({type(problem).__name__})")
         return None
 
-    def _troubled(self, problem: str) -> None:
-        self.trouble = problem
+    def _troubled(self, problem: str, *, missing: bool = False) -> None:
+        self.trouble, self.missing = problem, missing
         if self.current is None:
             self.query_one("#body", Paper).redraw()
         self.redraw_edges()
@@ -237,7 +238,9 @@ class InboxScreen(Beyond):
 
     def action_choose(self, number: int) -> None:
         shown = self.shown
-        if shown is not None and (shown.brief.options or shown.brief.question):
+        if shown is not None and shown.brief.abandoned_at is not None:
+            self.action_decide("choose_from")
+        elif shown is not None and (shown.brief.options or shown.brief.question):
             self._start(lambda now: self.decisions.choose(now, number - 1))
 
     def action_decide(self, what: str) -> None:
@@ -247,6 +250,8 @@ class InboxScreen(Beyond):
         say = self.decisions
         pending, review = request.state is State.PENDING, request.review is Review.OPEN
         match what:
+            case "approve" | "modify" | "send_back" | "choose_from" if pending and request.abandoned_at is not None:
+                self.tell(f"{NOBODY_WAITS}; d dismisses it", bad=True)
             case "modify" if pending:
                 self._start(lambda now: say.modify(now, request))
             case "approve" | "deny" | "send_back" | "choose_from" if pending:

@@ -15,7 +15,7 @@ from assentry.core.policy import Mode
 from assentry.core.request import Request, Review, State
 from assentry.engine.deadlines import settle_overdue
 from assentry.engine.inbox import Inbox
-from assentry.errors import AssentryError, NotAllowed, NotFound, StoreError
+from assentry.errors import AssentryError, NotAllowed, NotFound, StoreError, StoreMissing
 from assentry.ports import Filter
 from assentry.settings import Settings
 
@@ -228,6 +228,7 @@ class Live:
 
     async def sweep(self) -> None:
         """The beginning of every shelf is current, should a notice have been lost."""
+        await self.desk.look_for_the_gone()
         for view in _WANTED:
             first = Shelf(view)
             await first.read(self.inbox, 100)
@@ -289,7 +290,7 @@ class Live:
 
 def _expect_file(settings: Settings) -> None:
     if not settings.server and not settings.is_postgres and not Path(settings.database).exists():
-        raise StoreError(f"no database at {settings.database} yet; it appears when an agent opens a gate")
+        raise StoreMissing(f"no database at {settings.database} yet; it appears when an agent opens a gate")
 
 
 def _matches(request: Request, text: str) -> bool:

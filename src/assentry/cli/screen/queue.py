@@ -21,8 +21,7 @@ from assentry.cli.screen.lines import Piece, Row, cut, flow, inert, line, spread
 from assentry.cli.screen.look import PLAIN, Look, mark
 from assentry.core.briefing import Briefing
 from assentry.core.request import Kind, Request, Review, State
-from assentry.core.text import span
-from assentry.telling.run_words import outcome_words
+from assentry.core.text import left
 
 NEAR_THE_END = 20
 """So many rows before the end of what is loaded, more is asked for."""
@@ -196,20 +195,22 @@ def _when(brief: Briefing, now: datetime, look: Look) -> Piece:
         return ("look at it", look.risky)
     if brief.state is not State.PENDING:
         return (str(brief.state), look.soft)
+    if brief.abandoned_at is not None:
+        return ("nobody waits", look.danger)
     if brief.ends_at is None:
-        return ("when seen" if brief.time_left.startswith("starts") else "no limit", look.faint)
-    return (f"{span(brief.ends_at - now)} left", look.danger if is_soon(brief, now) else look.soft)
+        return ("when seen" if brief.starts_when_seen else "paused" if brief.paused else "no limit", look.faint)
+    return (left(brief.ends_at - now), look.danger if is_soon(brief, now) else look.soft)
 
 
 def _about(brief: Briefing) -> str:
     words = []
     if brief.state is not State.PENDING:
-        words.append(inert(outcome_words(brief).partition(": ")[2] or brief.outcome))
+        words.append(inert(brief.outcome.removeprefix(f"{brief.state}: ")))
     elif brief.kind is Kind.QUESTION:
         words.append(brief.then)
     else:
         if brief.needs > 1:
             words.append(f"{len(brief.votes)} of {brief.needs} approvals")
         words += [inert(fact.says) for fact in brief.facts if fact.hurts][:2]
-        words += [word for word in brief.effect[:1] if word == "cannot be undone"]
+        words += [each.words for each in brief.effect[:1] if each.hurts]
     return " · ".join(words)[:300]

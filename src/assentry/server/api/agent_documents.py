@@ -39,6 +39,7 @@ def proposal_document(request: Request, ignored: tuple[str, ...] = ()) -> dict[s
         "result": restore(request.result_text) if request.result_text else None, "result_text": request.result_text,
         "error": request.error, "asked_at": ask.created_at, "changed_at": request.changed_at,
         "decided_at": request.decided_at, "ends_at": request.ends_at, "needed_by": ask.needed_by,
+        "callers": list(request.callers), "abandoned_at": request.abandoned_at,
         "finished_at": request.finished_at, "idempotency_key": request.idempotency_key, "ignored": list(ignored),
     }  # fmt: skip
     return plain_json(made)  # type: ignore[no-any-return]

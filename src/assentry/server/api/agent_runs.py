@@ -20,6 +20,7 @@ from assentry.server.api.calling import (
     Attempt,
     Body,
     Caller,
+    CallerName,
     Fence,
     IdempotencyKey,
     Lease,
@@ -105,6 +106,7 @@ class Stop(Held):
     insists: bool = Field(default=False, description="Where policy holds nothing, nobody is asked.")
     key: Annotated[str, Field(default="", max_length=500)]
     draft_of: Annotated[str, Field(default="", max_length=200)]
+    caller: CallerName
 
 
 class Parking(Held):
@@ -202,7 +204,7 @@ async def stop(agent: Caller, run_id: str, said: Stop) -> dict[str, Any]:
         no_secret("key", said.key), no_secret("draft_of", said.draft_of),
     )  # fmt: skip
     try:
-        request = await agent.stop_at(run_id, said.fence, point)
+        request = await agent.stop_at(run_id, said.fence, point, said.caller)
     except NotAsked:
         return {**at_once_document(said.kind, said.args), "asked": False}
     if request is None:

@@ -33,6 +33,14 @@ Attempt = Annotated[
     ),
 ]
 Lease = Annotated[float, Field(default=60, ge=1, le=600, description="Seconds until it must be renewed.")]
+CallerName = Annotated[
+    str,
+    Field(
+        default="",
+        pattern=r"^[A-Za-z0-9_-]{0,64}$",
+        description="The process that waits, where nothing but it can find the request again; see /callers.",
+    ),
+]
 Fence = Annotated[int, Field(ge=1, description="As it was given when it was begun.")]
 
 

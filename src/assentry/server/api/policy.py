@@ -8,7 +8,7 @@ from pydantic import Field
 from assentry.core.action import Declaration, Reach, Risk
 from assentry.core.authority import may_change
 from assentry.core.policy import Policy, builtin_policy
-from assentry.core.policy_file import load_policy, to_document
+from assentry.core.policy_file import load_policy, stored_policy, to_document
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.engine.judgement import Judgement
 from assentry.engine.policies import apply_policy
@@ -88,7 +88,7 @@ async def policy(
     if stored is None:
         shown = to_document(builtin_policy())
         return {"version": 0, "applied_by": "", "applied_at": None, "text": "", "document": plain_json(shown)}
-    document = to_document(load_policy(stored.text, f"version {stored.version}"))
+    document = to_document(stored_policy(stored.text, stored.version))
     return {
         "version": stored.version,
         "applied_by": stored.applied_by,
@@ -120,7 +120,7 @@ async def history(
 async def check(visitor: Person, given: Checked) -> dict[str, Any]:
     """Everything that is wrong with a policy, each with its line, and what it would change. Changes nothing."""
     try:
-        new = load_policy(given.text, _FILE)
+        new = load_policy(given.text, _FILE, now=await visitor.room.desk.store.now())
     except PolicyError as problem:
         return {"ok": False, "complaints": list(problem.complaints), "warnings": [], "changes": []}
     old = visitor.room.desk.judgement.policy
@@ -161,7 +161,7 @@ async def apply(visitor: Operator, given: Applied, response: Response) -> dict[s
     changed: the answer is a 202 with the proposal, which another operator confirms.
     """
     room, store = visitor.room, visitor.room.desk.store
-    new = load_policy(given.text, _FILE)
+    new = load_policy(given.text, _FILE, now=await store.now())
     active = await store.policy(room.name)
     version = active.version if active is not None else 0
     _check_based_on(given, version)
@@ -219,5 +219,5 @@ async def _stored(visitor: Visitor, version: int | None) -> StoredPolicy | None:
 
 
 def _changed(each: StoredPolicy, before: tuple[StoredPolicy, ...]) -> tuple[str, ...]:
-    earlier = load_policy(before[0].text, f"version {before[0].version}") if before else builtin_policy()
-    return changes(to_document(earlier), to_document(load_policy(each.text, f"version {each.version}")))
+    earlier = stored_policy(before[0].text, before[0].version) if before else builtin_policy()
+    return changes(to_document(earlier), to_document(stored_policy(each.text, each.version)))

@@ -6,6 +6,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from assentry.core.action import Fact, Risk
+from assentry.core.deciders import Deciders
+from assentry.core.effect_text import Answer
 from assentry.core.policy_proposal import ProposalState
 from assentry.core.verdict import GateKind, Quorum, Trigger
 
@@ -121,8 +123,10 @@ class Explained(BaseModel):
     next_rule: str
     risk: Risk
     effect: EffectDocument
+    answers: list[Answer] = Field(description="The same in words, each with what it rests on.")
     basis: str
     reasons: list[str]
+    declared: list[str]
     facts: list[Fact]
     triggers: list[Trigger]
     rules: list[RuleConsidered]
@@ -130,5 +134,6 @@ class Explained(BaseModel):
     grant: str | None
     reviewers: list[str]
     quorum: Quorum
+    deciders: Deciders
     ladder: str
     lines: list[str]

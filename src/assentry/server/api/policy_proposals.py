@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from assentry.core.policy_file import load_policy, to_document
+from assentry.core.policy_file import stored_policy, to_document
 from assentry.engine.policies import confirm_policy, find_proposal, reject_policy
 from assentry.server.api.answers import told
 from assentry.server.api.asking import NO_REASON, Body, Why
@@ -58,7 +58,7 @@ async def confirm(visitor: Operator, code: Code, seen: Seen) -> dict[str, Any]:
     found = await find_proposal(store, workspace, code)
     applied = await confirm_policy(store, workspace, visitor.principal, found.code, seen.digest)
     await room.desk.judgement.refresh()
-    new = load_policy(applied.text, found.file)
+    new = stored_policy(applied.text, applied.version)
     return {
         "version": applied.version, "applied": True, "mode": str(new.mode),
         "changes": list(changes(to_document(before), to_document(new))), "warnings": list(new.warnings),

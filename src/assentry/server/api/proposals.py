@@ -8,7 +8,7 @@ import secrets
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AwareDatetime, Field
 
 from assentry.core.action import Declaration, Reach, Risk
@@ -26,6 +26,7 @@ from assentry.server.api.calling import (
     Attempt,
     Body,
     Caller,
+    CallerName,
     Fence,
     IdempotencyKey,
     Lease,
@@ -115,6 +116,7 @@ class Proposal(Claims, Call):
     idempotent: bool = Field(default=False, description="With the same idempotency key it may be repeated.")
     attempt: Attempt
     lease: Lease
+    caller: CallerName
 
 
 class Question(Claims):
@@ -127,6 +129,21 @@ class Question(Claims):
     has_best_guess: bool = Field(default=False, description="After `seconds` without an answer, `best_guess` is it.")
     seconds: Annotated[float | None, Field(default=3600, gt=0, le=31_536_000)]
     reviewers: Annotated[list[Name], Field(default=[], max_length=50)]
+    caller: CallerName
+
+
+class SignOfLife(Body):
+    """The process lives."""
+
+    lease: Annotated[float, Field(default=60, ge=0, le=600, description="For so many seconds; 0 where it ends now.")]
+    new: bool = Field(default=False, description="The first time under this name.")
+    instead: CallerName
+
+
+class WaitedFor(Body):
+    """Who waits."""
+
+    caller: CallerName
 
 
 class Begin(Body):
@@ -190,7 +207,9 @@ async def propose(
     context = _context(agent.agent, said, idempotency_key)
     made, ignored = agent.described(_described(said))
     fired = HELD if said.hold else ()
-    request = await agent.propose(made, _args(said), context, fence=said.run_fence, patience=wait, fired=fired)
+    request = await agent.propose(
+        made, _args(said), context, fence=said.run_fence, patience=wait, fired=fired, caller=said.caller
+    )
     gate = "run" if request is None else str(request.candidate.verdict.gate)
     http.app.state.meters.proposals.labels(gate).inc()
     if request is None:
@@ -285,9 +304,29 @@ async def ask(agent: Caller, said: Question, wait: Wait = 0, idempotency_key: Id
         said.text, _context(agent.agent, said, idempotency_key), choices=tuple(said.choices), schema=said.answers,
         guess=(said.best_guess,) if said.has_best_guess else (),
         time=None if said.seconds is None else seconds(said.seconds), reviewers=tuple(said.reviewers),
-        fence=said.run_fence, patience=wait,
+        fence=said.run_fence, patience=wait, caller=said.caller,
     )  # fmt: skip
     return proposal_document(request)
+
+
+@router.post("/callers/{name}", summary="A process that waits lives")
+async def lives(
+    agent: Caller, name: Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")], said: SignOfLife
+) -> dict[str, Any]:
+    """A process that names itself as `caller` of what it proposes says within each lease that it lives. When it does
+    not, its requests say that nobody is waiting for them any more, and what was approved for it has ended. Where the
+    answer is that it is not `known`, it was taken for gone: it takes another name, and says `instead` of which.
+
+    Leave `caller` out where a request is found again by its id or its key: such a request is never taken for abandoned.
+    """
+    known = await agent.show_caller(name, seconds(said.lease), new=said.new, instead=said.instead)
+    return {"known": known}
+
+
+@router.post("/proposals/{request_id}/callers", summary="Say who waits for it")
+async def waits(agent: Caller, request_id: str, said: WaitedFor) -> dict[str, Any]:
+    """One more process waits for it; without a name, it will be found again without any process."""
+    return proposal_document(await agent.awaited(request_id, said.caller))
 
 
 def _context(agent: str, said: Claims, once: str | None) -> Context:

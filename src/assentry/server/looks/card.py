@@ -9,7 +9,7 @@ from assentry.core.briefing import Briefing, Difference, OptionLine, brief
 from assentry.core.canonical import restore
 from assentry.core.request import Kind, Request, Review, State
 from assentry.core.run import Run
-from assentry.core.text import span
+from assentry.core.text import ago, span
 from assentry.server.looks.forms import Field, form_for
 from assentry.server.looks.values import Look, Sources, any_folded, arguments, opened, value_look
 from assentry.telling.background import Background, Ways, first_parts
@@ -86,6 +86,7 @@ class CardLook:
     fields: tuple[Field, ...]
     why_not: str
     asked_ago: str
+    waited: str
     outcome: str
     result: Look | None
     can_undo: bool
@@ -148,7 +149,8 @@ def card_look(
         last_code=last.code if last is not None else "",
         fields=form_for(request, card.args),
         why_not=why_not,
-        asked_ago=span(now - card.asked_at),
+        asked_ago=ago(now - card.asked_at),
+        waited=span(now - card.asked_at),
         outcome=in_short(request, now)[0] if card.outcome else "",
         result=value_look(card.result) if card.result is not None else None,
         can_undo=card.undo_until is not None and card.undo_until > now and request.can_undo,
@@ -216,8 +218,8 @@ def tone_class(tone: Tone) -> str:
 
 def _before(request: Request, now: datetime) -> str:
     words, _ = decided_words(request, now)
-    ago = f", {span(now - request.decided_at)} ago" if request.decided_at is not None else ""
-    return f"“{request.candidate.says}”: {words}{ago}"
+    when = f", {ago(now - request.decided_at)}" if request.decided_at is not None else ""
+    return f"“{request.candidate.says}”: {words}{when}"
 
 
 def _since(last: Request | None, request: Request) -> tuple[Changed, ...]:

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from assentry.core.authority import may_change
-from assentry.core.text import visible
+from assentry.core.text import counted, visible
 from assentry.engine.threads import in_thread
 from assentry.errors import AssentryError
 from assentry.server import problems
@@ -37,6 +37,7 @@ def templates() -> Environment:
     made.filters["lines"] = lambda text: visible(str(text))
     made.filters["tone"] = tone_class
     made.filters["count"] = lambda number: f"{number:,}"
+    made.filters["counted"] = counted
     made.filters["few"] = lambda number: "99+" if number > 99 else str(number)
     return made
 

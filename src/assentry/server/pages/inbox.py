@@ -19,11 +19,11 @@ from assentry.core.decision import Opinion
 from assentry.core.request import Request as Asked
 from assentry.core.text import shortened, visible
 from assentry.engine.threads import in_thread
-from assentry.errors import AssentryError, ConfirmationNeeded, InvalidDecision
+from assentry.errors import AssentryError, CallerGone, ConfirmationNeeded, InvalidDecision
 from assentry.server.alike import those_like
 from assentry.server.deciding import Said, decide
 from assentry.server.looks.card import CardLook, card_look, mark_of
-from assentry.server.looks.forms import typed_arguments
+from assentry.server.looks.forms import PREFIX, WRITTEN, typed_arguments
 from assentry.server.looks.values import arguments, opened, value_look
 from assentry.server.pages import listing as listings
 from assentry.server.pages.frame import icon, page, person_or_door
@@ -33,6 +33,7 @@ from assentry.telling.background import background
 router = APIRouter()
 
 _STEPS = 12
+_SETTLED = ("approve", "modify", "deny", "choose", "answer", "revise")
 
 
 @router.get("/")
@@ -89,15 +90,16 @@ async def decided(request: Request, visitor: Person, code: str) -> Response:
     try:
         said = _said(word, found, form)
         after = await decide(visitor, found, said)
-    except (InvalidDecision, ConfirmationNeeded) as problem:
+    except (InvalidDecision, ConfirmationNeeded, CallerGone) as problem:
         return await again(request, visitor, found, word, str(problem), form)
+    word = after.word if after.word == "dismiss" else word
     request.app.state.meters.decisions.labels(word).inc()
     if request.headers.get("accept", "").startswith("application/json"):
         says = after.candidate.says if after.chosen is None else after.ask.options[after.chosen].label
         title = visible(shortened(says, 80), lines=False)
         told = {"did": word, "code": after.code, "state": str(after.state), "version": after.version, "title": title}
         return JSONResponse(told)
-    return RedirectResponse(f"/r/{after.code}?told={word}", 303)
+    return RedirectResponse(f"/r/{after.code}{listings.kept_query(request.query_params, told=word)}", 303)
 
 
 @router.post("/r/{code}/preview")
@@ -121,7 +123,8 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
         card=after, was=before, mark=mark_of(after), changes=changes,
         args=json.dumps(json.loads(after.args_text), ensure_ascii=True),
         looks=arguments(after.args), digest=before.digest, note=str(form.get("note", "")),
-        typed={name: text for name, text in _texts(form).items() if name not in ("csrf", "note")},
+        typed={name: text for name, text in _texts(form).items() if name.startswith((PREFIX, WRITTEN))},
+        query=listings.kept_query(request.query_params),
     )  # fmt: skip
 
 
@@ -129,7 +132,9 @@ async def preview(request: Request, visitor: Person, code: str) -> Response:
 async def edit(request: Request, visitor: Person, code: str) -> Response:
     """The card with the form as it was typed: the way back from a preview. Nothing is changed."""
     found = await visitor.room.desk.inbox.find(code)
-    return await again(request, visitor, found, "modify", "", await request.form(), status=200)
+    form = await request.form()
+    word = "grant" if form.get("word") == "grant" else "modify"
+    return await again(request, visitor, found, word, "", form, status=200)
 
 
 @router.post("/r/{code}/afterwards")
@@ -173,7 +178,7 @@ async def _inbox(
     **more: Any,
 ) -> HTMLResponse:
     told = request.query_params.get("told", "")
-    values = {"complaint": "", "opened": "", "typed": {}, "told": told, **more}
+    values = {"complaint": "", "opened": "", "typed": {}, "told": told, "settled": _SETTLED, **more}
     return await page(
         request, "inbox", visitor, status=status,
         listing=listing, look=look, at=at, tabs=listings.TABS, kinds=listings.KINDS,

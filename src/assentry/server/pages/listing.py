@@ -68,6 +68,12 @@ class Listing:
         return f"?{urlencode(kept)}" if kept else ""
 
 
+def kept_query(query: Mapping[str, str], *, told: str = "") -> str:
+    """What a query says of the list, for the next page of the same flow; and what was just decided."""
+    kept = {name: query[name] for name in ("tab", "agent", "risk", "kind", "text") if query.get(name)}
+    return f"?{urlencode({**kept, 'told': told} if told else kept)}" if kept or told else ""
+
+
 async def listing(visitor: Visitor, query: Mapping[str, str], now: datetime) -> Listing:
     """The list that this query asks for."""
     tab = query.get("tab", "mine")
@@ -114,7 +120,7 @@ async def _mine(visitor: Visitor, wanted: Filter, after: str, now: datetime) -> 
 def _item(visitor: Visitor, request: Request, now: datetime) -> Item:
     card = brief(request, now)
     hurts = [fact.says for fact in card.facts if fact.hurts][:1]
-    words = [card.agent, *hurts, *(card.effect[:1] if card.effect else ()), *_first(card)]
+    words = [card.agent, *hurts, *(each.words for each in card.effect[:1]), *_first(card)]
     if card.state is State.PENDING and card.needs > 1:
         given = sum(vote.word in ("approve", "modify", "choose") for vote in card.votes)
         words.append(f"{given} of {card.needs} approvals")

@@ -16,7 +16,7 @@ from assentry.core.grant import Grant
 from assentry.core.policy import Rule
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.situation import Situation
-from assentry.core.text import exact_span, span
+from assentry.core.text import counted, exact_span, span
 from assentry.engine.grants import take_back
 from assentry.engine.judgement import Context
 from assentry.engine.tool import tool
@@ -164,7 +164,7 @@ async def _explained(visitor: Visitor, action: str, args: str, agent: str) -> Ex
 
 
 def _grant(grant: Grant, now: datetime) -> GrantRow:
-    times = f"{grant.used} of {grant.limit}" if grant.limit is not None else f"{grant.used} times"
+    times = f"{grant.used} of {grant.limit}" if grant.limit is not None else counted(grant.used, "time")
     money = f", {grant.spent} of {grant.budget} {grant.currency}".rstrip() if grant.budget is not None else ""
     when = f" when {grant.condition}" if grant.condition else ""
     agents = f" by {', '.join(grant.agents)}" if grant.agents != ("*",) else ""

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from assentry.core.request import State
 from assentry.core.run import OPEN_RUNS, Run, RunState
 from assentry.core.switch import EVERYTHING, Setting
-from assentry.core.text import span
+from assentry.core.text import ago
 from assentry.errors import InvalidDecision
 from assentry.ports import Filter, RunFilter
 from assentry.server.looks.card import tone_class
@@ -56,7 +56,7 @@ async def runs(request: Request, every: bool = False, agent: str = "", after: st
             cut(run.goal, False, 200),
             standing(run, now, waiting.get(run.id, 0), commands=False),
             tone_class(TONES.get(run.state, Tone.PLAIN)),
-            span(now - run.created_at),
+            ago(now - run.created_at),
         )
         for run in found
     ]

@@ -8,7 +8,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from assentry.core.authority import may_change
 from assentry.core.credential import CredentialKind
-from assentry.core.text import span
+from assentry.core.text import ago
 from assentry.errors import InvalidDecision, NotAllowed
 from assentry.server.entering import a_turn
 from assentry.server.pages.frame import page, person_or_door
@@ -36,7 +36,7 @@ async def _settings(
     room = visitor.room
     policy, now = room.desk.judgement.policy, await room.desk.store.now()
     tokens = [
-        (each, span(now - each.made_at), each.is_live(now), str(each.about.get("note", "")))
+        (each, ago(now - each.made_at), each.is_live(now), str(each.about.get("note", "")))
         for each in await room.identities.tokens(limit=200)
     ]
     return await page(

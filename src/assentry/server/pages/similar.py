@@ -17,6 +17,7 @@ from assentry.ports import Filter
 from assentry.server.deciding import Said
 from assentry.server.pages.frame import page
 from assentry.server.pages.inbox import again
+from assentry.server.pages.listing import kept_query
 from assentry.server.similar import allow, hypothetical, like
 from assentry.server.visitors import Person, Visitor
 
@@ -33,6 +34,7 @@ async def preview(
     request: Request,
     visitor: Person,
     code: str,
+    seen_digest: Short,
     uses: Short = "10",
     hours: Short = "8",
     budget: Short = "",
@@ -53,7 +55,7 @@ async def preview(
         request, "similar", visitor,
         card=card, terms=terms, hours=terms.life // _HOUR, covered=covered[:20], count=len(covered),
         looked_at=len(same), misses=why_not(grant, action, found.candidate.assessment, now) or "",
-        digest=found.shown_digest, more=card.needs - len(card.votes) - 1,
+        digest=seen_digest, query=kept_query(request.query_params), more=card.needs - len(card.votes) - 1,
     )  # fmt: skip
 
 
@@ -76,7 +78,8 @@ async def given(
     except (InvalidDecision, PolicyError) as problem:
         return await again(request, visitor, found, "grant", str(problem), await request.form())
     request.app.state.meters.decisions.labels("approve").inc()
-    return RedirectResponse(f"/r/{made.request.code}?told={'approve' if made.grant is not None else 'counted'}", 303)
+    told = "approve" if made.grant is not None else "counted"
+    return RedirectResponse(f"/r/{made.request.code}{kept_query(request.query_params, told=told)}", 303)
 
 
 async def _found(visitor: Visitor, code: str) -> Asked:
@@ -84,18 +87,18 @@ async def _found(visitor: Visitor, code: str) -> Asked:
     found = await visitor.room.desk.inbox.find(code)
     reason = may_change(visitor.room.desk.judgement.policy, visitor.principal)
     if reason is not None:
-        raise NotAllowed(f"only who may change the policy allows something in advance: {reason}", principal="")
+        raise NotAllowed(f"only people who may change the policy can allow actions in advance: {reason}", principal="")
     if found.state is not State.PENDING:
-        raise InvalidDecision("this was decided already; `assentry grants give` allows something in advance")
+        raise InvalidDecision("this request is already decided; create the permission with `assentry grants give`")
     return found
 
 
 def _terms(uses: str, hours: str, budget: str, condition: str) -> Terms:
     """What the form says: so often, so long and for so much."""
     if not _is_number(uses) or not 0 < int(uses) <= _MOST_USES:
-        raise InvalidDecision(f"how often is a whole number up to {_MOST_USES:,}")
+        raise InvalidDecision(f"Maximum uses must be a whole number from 1 to {_MOST_USES:,}")
     if not _is_number(hours) or not 0 < int(hours) <= _MOST_HOURS:
-        raise InvalidDecision(f"for how many hours is a whole number up to {_MOST_HOURS}")
+        raise InvalidDecision(f"Expires after (hours) must be a whole number from 1 to {_MOST_HOURS:,}")
     amount = None
     if budget.strip():
         try:
@@ -103,7 +106,7 @@ def _terms(uses: str, hours: str, budget: str, condition: str) -> Terms:
         except InvalidOperation:
             amount = Decimal(-1)
         if not amount.is_finite() or amount <= 0:
-            raise InvalidDecision("for how much in all is a number, such as 250 or 99.50")
+            raise InvalidDecision("Total spending limit must be a number, such as 250 or 99.50")
     return Terms((), int(hours) * _HOUR, condition=condition, limit=int(uses), budget=amount)
 
 

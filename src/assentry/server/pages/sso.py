@@ -7,7 +7,8 @@ it by itself. What has to come back is bound to this browser by a cookie and kep
 import base64
 import hashlib
 import secrets
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
@@ -19,8 +20,10 @@ from assentry.server.cookies import cookie_name, drop_cookie, set_cookie
 from assentry.server.entering import let_in, proved, same_site
 from assentry.server.pages.frame import local_path, page
 from assentry.server.problems import Problem
-from assentry.server.sign_on import Question, SignOn
 from assentry.server.visitors import Anybody, Person, Visitor, origin_of, premises_of
+
+if TYPE_CHECKING:
+    from assentry.server.sign_on import Question, SignOn
 
 router = APIRouter(prefix="/sso")
 
@@ -76,7 +79,7 @@ async def returned(
     proves = asked.about["what"] == "prove"
     question = _question(request, secret, state)
     if proves:
-        question = Question(question.returns, state, question.nonce, question.verifier, asked.made_at)
+        question = replace(question, fresh_since=asked.made_at)
     address = sign_on.address_of(await sign_on.claims(question, code, now))
     policy = (await premises.room(workspace)).desk.judgement.policy
     person = person_with_email(policy, address)
@@ -104,7 +107,7 @@ async def _sent(request: Request, what: str, path: str, visitor: Visitor | None)
     family, holder = "", ""
     if visitor is not None:
         family, holder = visitor.known_session.family, visitor.principal.name
-        question = Question(question.returns, state, question.nonce, question.verifier, await premises.store.now())
+        question = replace(question, fresh_since=await premises.store.now())
     address = await sign_on.address(question)
     await Challenges(premises.store, premises.settings.workspace).ask(
         f"{secret}.{state}", "sso", holder, what=what, next=path, family=family
@@ -114,8 +117,10 @@ async def _sent(request: Request, what: str, path: str, visitor: Visitor | None)
     return await page(request, "sso", None, provider=sign_on.name, told="", address=address)
 
 
-def _question(request: Request, secret: str, state: str) -> Question:
+def _question(request: Request, secret: str, state: str) -> "Question":
     """Nonce and verifier come from what only this browser has, so that nothing of them is kept here."""
+    from assentry.server.sign_on import Question
+
     returns = origin_of(request) + "/sso/return"
     return Question(returns, state, _made("nonce", secret, state), _made("verifier", secret, state))
 
@@ -125,7 +130,7 @@ def _made(what: str, secret: str, state: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _sign_on(request: Request) -> SignOn:
+def _sign_on(request: Request) -> "SignOn":
     found = premises_of(request).sign_on
     if found is None:
         raise Problem(404, "there is no single sign-on here; an operator can set sso_issuer")

@@ -1,24 +1,34 @@
-// Time that is left, counted down in place.
-const UNITS = [[86400, "days"], [3600, "h"], [60, "min"]];
+// How long ago and how much time is left, kept current in place. Rounds and words as core/text.py does.
+const UNITS = [[86400, "day", "days"], [3600, "h", "h"], [60, "min", "min"], [1, "s", "s"]];
+const rounded = (number) => Math.floor(number + 0.5);
 
-function span(seconds) {
-  const left = Math.max(0, Math.floor(seconds));
-  for (const [size, unit] of UNITS) if (left >= 2 * size) return `${Math.floor(left / size)} ${unit}`;
-  return `${left} s`;
+export function span(seconds) {
+  if (seconds < 1) return "less than 1 s";
+  for (const [place, [size, one, many]] of UNITS.slice(0, -1).entries()) {
+    const smaller = UNITS[place + 1][0];
+    const whole = rounded(seconds / smaller) * smaller;
+    if (whole !== size && whole < 2 * size) continue;
+    const number = rounded(seconds / size);
+    return `${number} ${number === 1 ? one : many}`;
+  }
+  return `${rounded(seconds)} s`;
 }
+
+const WORDS = {
+  until: (seconds) => (seconds < 0 ? `${span(-seconds)} left` : "time is up"),
+  since: span,
+  ago: (seconds) => (seconds < 1 ? "just now" : `${span(seconds)} ago`),
+};
 
 function tick() {
   const now = Date.now();
-  for (const each of document.querySelectorAll("time[data-until]")) {
-    const left = (Date.parse(each.dataset.until) - now) / 1000;
-    const text = left > 0 ? `${span(left)} left` : "time is up";
-    if (each.textContent !== text) each.textContent = text;
-    each.classList.toggle("soon", left < 900);
-  }
-  for (const each of document.querySelectorAll("time[data-since]")) {
-    const text = span((now - Date.parse(each.dataset.since)) / 1000);
-    if (each.textContent !== text) each.textContent = text;
-  }
+  for (const [what, words] of Object.entries(WORDS))
+    for (const each of document.querySelectorAll(`time[data-${what}]`)) {
+      const seconds = (now - Date.parse(each.dataset[what])) / 1000;
+      const text = words(seconds);
+      if (each.textContent !== text) each.textContent = text;
+      if (what === "until") each.classList.toggle("soon", seconds > -900);
+    }
 }
 
 export function startClocks() {

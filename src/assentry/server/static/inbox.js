@@ -1,4 +1,5 @@
 // The inbox, live: the list keeps its places, cards come without loading a page, and decisions are told at once.
+import { entered } from "./fields.js";
 import { csrf, fetched, placed, toast, told } from "./page.js";
 
 const at = () => location.pathname + location.search;
@@ -16,6 +17,7 @@ function visit(url, options) {
 async function visited(url, { push = true, regions = ["list", "card", "beside"] } = {}) {
   const mine = ++latest;
   // Until the new card is there the old one takes no key: it would be pressed in the belief that it is the new one.
+  const held = card()?.contains(document.activeElement);
   if (regions.includes("card")) card()?.setAttribute("inert", "");
   const { answer, page } = await fetched(url).catch(() => ({}));
   if (mine !== latest) return;
@@ -28,7 +30,15 @@ async function visited(url, { push = true, regions = ["list", "card", "beside"] 
   document.body.className = page.body.className;
   keep();
   placed(page, regions);
+  if (held) taken();
   seen();
+}
+
+/** The focus is on what is shown now, unless somebody has put it elsewhere meanwhile. */
+function taken() {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  const listed = document.body.classList.contains("at-list") && matchMedia("(max-width: 720px)").matches;
+  ((listed && document.querySelector("#queue .item a")) || card())?.focus({ preventScroll: true });
 }
 
 /** A key or a click that was meant for the card before must not decide about one that nobody has read yet: neither
@@ -54,18 +64,28 @@ function rest() {
 /** Also where the same card is drawn anew meanwhile. */
 function resting() {
   const left = freshUntil - performance.now();
-  const fresh = left > 0 && card()?.classList.contains("pending");
-  card()?.toggleAttribute("data-fresh", fresh);
-  if (fresh) setTimeout(resting, left + 1);
+  const shown = document.querySelector("#card.pending, #main[data-preview]");
+  shown?.toggleAttribute("data-fresh", left > 0);
+  if (shown && left > 0) setTimeout(resting, left + 1);
 }
 
-/** While a card is that fresh nothing on it decides, by whatever hand. */
+/** While a card or a preview is that fresh nothing on it decides, by whatever hand. */
 function tooSoon(event) {
-  if (!card()?.hasAttribute("data-fresh") || !event.target.closest?.("#decide, #card .options")) return;
-  if (event.type === "click" && !event.target.closest("button")) return;
+  if (!event.target.closest?.("#card[data-fresh] :is(#decide, .options), #main[data-fresh] form")) return;
+  const button = event.submitter ?? event.target.closest("button");
+  if ((event.type === "click" && !button) || button?.hasAttribute("data-back")) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  toast("This card has only just come: read it first.");
+  toast(card() ? "This card has only just come: read it first." : "This page was only just opened: read it first.");
+}
+
+/** A preview whose button is on the screen with everything above it is answered with Enter; else it is scrolled first. */
+function previewed() {
+  const button = document.querySelector("#main[data-preview] button.primary");
+  if (!button) return;
+  rest();
+  if (scrollY > 0 || button.getBoundingClientRect().bottom > innerHeight) return;
+  (button.form.querySelector("[name=confirm]") ?? button).focus();
 }
 
 function begun(come) {
@@ -151,30 +171,32 @@ const decidedHere = new Set();
 async function decided(form, button) {
   const fields = new FormData(form, button);
   const before = card();
+  const held = before.contains(document.activeElement) ? document.activeElement : null;
   before.dataset.sent = "yes";
   const pressable = [...before.querySelectorAll("button:not([disabled])")];
   for (const each of pressable) each.disabled = true;
+  const again = (problem) => {
+    // What was typed stays, and so does the focus; only what is wrong is new.
+    delete before.dataset.sent;
+    for (const each of pressable) each.disabled = false;
+    complain(problem);
+    held?.focus({ preventScroll: true });
+  };
   let answer;
   try {
     answer = await fetch(form.action, {
       method: "POST", body: new URLSearchParams(fields), headers: { accept: "application/json" }, credentials: "same-origin",
     });
   } catch {
-    delete before.dataset.sent;
-    for (const each of pressable) each.disabled = false;
-    return complain("The server could not be reached. Nothing was decided here; try again.");
+    return again("The server could not be reached. Nothing was decided here; try again.");
   }
   const said = await answer.json().catch(() => ({}));
   if (answer.status === 403 && said.step_up) return void location.assign(`${said.step_up}?next=/r/${before.dataset.code}`);
-  if (answer.status === 422) {
-    // What was typed stays; only what is wrong with it is new.
-    delete before.dataset.sent;
-    for (const each of pressable) each.disabled = false;
-    return complain(said.detail);
-  }
+  if (answer.status === 422) return again(said.detail);
   if (!answer.ok) {
     toast(said.detail || "That did not work.");
     await visit(`/r/${before.dataset.code}${location.search}`, { push: false, regions: ["list", "card", "beside"] });
+    taken();
     return;
   }
   decidedHere.add(before.dataset.id);
@@ -182,7 +204,7 @@ async function decided(form, button) {
   await next(before.dataset.id);
 }
 
-const DONE = { approve: "Approved:", deny: "Denied:", choose: "Chosen:", answer: "Answered:", revise: "Sent back:" };
+const DONE = { approve: "Approved:", deny: "Denied:", choose: "Chosen:", answer: "Answered:", revise: "Sent back:", dismiss: "Dismissed:" };
 function done(said) {
   if (said.state === "pending") return "Your voice counts; somebody else's is needed too:";
   return DONE[said.did] ?? `${said.did}:`;
@@ -206,8 +228,21 @@ async function next(id) {
   const after = [...document.querySelectorAll("#queue .item:not(.over)")].filter((each) => each !== item);
   const below = item ? after.find((each) => item.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING) : null;
   const chosen = below ?? after[0];
-  if (chosen && !matchMedia("(max-width: 720px)").matches) return visit(chosen.querySelector("a").href);
-  return visit(`/${location.search}`);
+  await visit(chosen && !matchMedia("(max-width: 720px)").matches ? chosen.querySelector("a").href : `/${location.search}`);
+  taken();
+}
+
+/** A decision that was sent from a page of its own, such as a preview, is told and followed like one from the card. */
+function cameBack() {
+  const query = new URLSearchParams(location.search);
+  if (!query.has("told")) return;
+  query.delete("told");
+  history.replaceState(null, "", location.pathname + (query.size ? `?${query}` : ""));
+  const said = document.querySelector("#card [data-told]");
+  if (!said) return;
+  const title = document.querySelector("#card h1").textContent;
+  toast(`${said.dataset.told}: ${title}`, { href: `/r/${card().dataset.code}`, text: "see it" });
+  next(card().dataset.id);
 }
 
 /** Live: what is shown changes in place, what is new comes to the end, and nothing moves under the hand. */
@@ -314,10 +349,9 @@ function merged(page) {
       here.append(made);
       fresh += 1;
     } else if (old.dataset.version !== item.dataset.version) {
-      const made = document.importNode(item, true);
-      if (old.hasAttribute("aria-current")) made.setAttribute("aria-current", "true");
-      else made.removeAttribute("aria-current");
-      old.replaceWith(made);
+      // In place, so that a link that has the focus keeps it; and what is chosen here is no business of the server.
+      for (const { name, value } of item.attributes) if (name !== "aria-current") old.setAttribute(name, value);
+      old.querySelector("a").replaceChildren(...document.importNode(item.querySelector("a"), true).childNodes);
     }
     known.delete(item.dataset.id);
   }
@@ -375,13 +409,15 @@ export function startInbox() {
   });
   unread();
   guarded();
-  if (!isInbox()) return;
+  if (!isInbox()) return previewed();
   // After a complaint about a form the page stands at the address of that form, which cannot be loaded again.
-  if (/\/(preview|edit|decide|afterwards|similar|similar\/give)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}`);
+  if (/\/(preview|edit|decide|afterwards|similar|similar\/give)$/.test(location.pathname) && card()?.dataset.code) history.replaceState(null, "", `/r/${card().dataset.code}${location.search}`);
   // A form that is there again after a complaint, or on the way back from a preview, is gone on with; who types already
   // is not moved.
-  if (document.activeElement === document.body) document.querySelector("#decide .act[open]:not([data-act=answer]) :is(input:not([type=hidden]):not([type=radio]):not([disabled]), textarea)")?.focus();
+  const begunWith = document.querySelector("#decide .act[open]:not([data-act=answer])");
+  if (begunWith && document.activeElement === document.body) entered(begunWith);
   seen();
+  cameBack();
   document.addEventListener("visibilitychange", seen);
   document.addEventListener("assentry:event", heard);
   document.addEventListener("assentry:sort", sorted);

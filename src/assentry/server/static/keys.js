@@ -1,4 +1,5 @@
 // Everything by keyboard. A key presses what is already on the page, so that it never does more than a click would.
+import { entered } from "./fields.js";
 import { toast } from "./page.js";
 
 const here = (selector) => document.querySelector(selector);
@@ -26,14 +27,17 @@ function into() {
   else here("#card")?.focus();
 }
 
+/** What had the focus when a form was opened by its key. */
+let from = null;
+
 function act(name) {
   if (leaving()) return true;
   const box = here(`#decide .act[data-act="${name}"]`);
   if (!box) return false;
+  from = document.activeElement === document.body ? null : document.activeElement;
   for (const other of document.querySelectorAll("#decide .act[open]")) if (other !== box) other.open = false;
   box.open = true;
-  const field = box.querySelector("input:not([type=hidden]):not([type=radio]):not([disabled]), textarea, button");
-  field?.focus();
+  entered(box);
   box.scrollIntoView({ block: "nearest" });
   return true;
 }
@@ -57,9 +61,33 @@ function shown(button, key) {
   toast(`Opened: this is exactly what would run. Press ${key} again once you have read it.`);
 }
 
+/** A permission is not made from a card that has not been read: what is collapsed is expanded first. */
+function unread(name, key) {
+  const button = here(`#decide .act[data-act="${name}"] button[data-needs-open]:disabled`);
+  if (!button || leaving()) return false;
+  shown(button, key);
+  return true;
+}
+
+/** One step back: from a form to what had the focus before it, from a preview to its form, from a card to the list. */
+function left(target) {
+  const around = target.closest?.(".act[open]:not([data-act=answer])");
+  if (typing(target)) target.blur();
+  // Whoever types elsewhere leaves that field; a form that is open meanwhile stays open.
+  if (typing(target) && !around) return;
+  const open = around ?? here("#decide .act[open]:not([data-act=answer])");
+  if (open) {
+    open.open = false;
+    if (from?.isConnected) from.focus();
+    else open.querySelector("summary")?.focus();
+    from = null;
+  } else if (here("[data-back]")) here("[data-back]").click();
+  else if (document.body.classList.contains("at-card") && matchMedia("(max-width: 720px)").matches) here(".back")?.click();
+}
+
 /** Presses the button of a form that has one; where it may not be pressed yet, or there is a choice, nothing is sent. */
 function sent(form) {
-  const buttons = form.querySelectorAll("button");
+  const buttons = form.querySelectorAll("button:not([data-back])");
   if (buttons.length === 1 && !buttons[0].disabled) form.requestSubmit(buttons[0]);
 }
 
@@ -71,7 +99,7 @@ const KEYS = {
   d: () => act("deny") || press("d"),
   m: () => act("modify"),
   r: () => act("revise"),
-  g: () => act("grant"),
+  g: () => unread("grant", "g") || act("grant"),
   u: () => press("u") || here("#toast a")?.click(),
   o: () => here("[data-open-all]")?.click(),
   "/": () => here("#search")?.focus(),
@@ -91,17 +119,12 @@ export function startKeys() {
       if (!event.repeat) sent(event.target.form);
       return;
     }
+    // A key that is held down neither sends a form a second time nor presses the button of the page that comes next.
+    if (event.key === "Enter" && event.repeat && event.target.tagName !== "TEXTAREA") event.preventDefault();
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
-    if (event.key === "Escape") {
-      const open = here("#decide .act[open]:not([data-act=answer])");
-      if (typing(event.target)) event.target.blur();
-      if (open) {
-        open.open = false;
-        open.querySelector("summary")?.focus();
-      } else if (document.body.classList.contains("at-card") && matchMedia("(max-width: 720px)").matches) here(".back")?.click();
-      return;
-    }
-    if (typing(event.target) || document.querySelector("dialog[open]")) return;
+    if (document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape") return left(event.target);
+    if (typing(event.target)) return;
     if (event.key === "Enter" && event.target.closest?.("a, button, summary, input, label")) return;
     const does = KEYS[event.key] ?? (/^[1-9]$/.test(event.key) ? () => press(event.key) : null);
     if (!does) return;

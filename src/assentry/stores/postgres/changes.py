@@ -18,7 +18,7 @@ from assentry.ports import View
 from assentry.stores import rows
 from assentry.stores.handoff import Ticket
 from assentry.stores.hands import Hands
-from assentry.stores.postgres.connect import Connector, Interrupted, Link, unknown
+from assentry.stores.postgres.connect import Connector, Deadlocked, Interrupted, Link, unknown
 from assentry.stores.postgres.locked import Attempt, make
 from assentry.stores.postgres.writers import Writers
 from assentry.stores.postgres.writes import FAR, LONG_AGO, SQL, Write, change_write, guard_of, news_of
@@ -53,7 +53,13 @@ class Changes:
         self._connector, self._hands, self._writers, self._tell = connector, hands, writers, tell
 
     async def make(self, attempt: Attempt, hint: Request | None) -> Change | None:
-        """The change, committed."""
+        """The change, committed. The server undoes the whole of what ends a deadlock, so that is simply made again."""
+        for _ in range(TRIES):
+            with suppress(Deadlocked):
+                return await self._made(attempt, hint)
+        return await self._made(attempt, None)
+
+    async def _made(self, attempt: Attempt, hint: Request | None) -> Change | None:
         try:
             if not attempt.grants and attempt.run is None:
                 return await self._unlocked(attempt, hint)

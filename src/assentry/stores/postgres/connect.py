@@ -1,4 +1,8 @@
-"""Connections to PostgreSQL, the schema, and the server's errors in our words.
+"""Connections to PostgreSQL, our schema in it, and the server's errors in our words.
+
+All that is ours in a database is in a schema of our own, so that other programs may use the same database. Statements
+name tables without it: every connection has a search path with that schema and nothing of anybody else's, whatever the
+login, the database or the address set.
 
 The connections block, and each belongs to one thread: psycopg on an event loop takes twice the processor time.
 """
@@ -20,7 +24,59 @@ from assentry.stores.statements import migrations
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_MIGRATING = 0x617373656E74  # "assentry": held while a schema is made or moved
+SCHEMA = "assentry_data"
+"""Not the name that somebody gives a login: PostgreSQL has other programs of a login `x` look in a schema `x` first."""
+
+PATH = f"{SCHEMA},pg_temp"
+"""The system's own names come before both; without being named, temporary tables would come before everything."""
+
+_IS_SET_UP = """
+SELECT EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = 'migrations'
+)
+"""
+"""Read from the tables: `to_regclass` may answer from a cache that is older than the wait for the migration lock."""
+
+_SET_UP = """
+SELECT quote_ident(owner.rolname), quote_ident(current_user),
+    pg_has_role(n.nspowner, 'USAGE') OR owner.rolsuper OR n.nspowner = here.datdba,
+    EXISTS (
+        SELECT FROM pg_depend WHERE refclassid = 'pg_namespace'::regclass AND refobjid = n.oid
+            AND classid <> 'pg_default_acl'::regclass
+    )
+FROM pg_namespace n JOIN pg_roles owner ON owner.oid = n.nspowner
+JOIN pg_database here ON here.datname = current_database() WHERE n.nspname = %s
+"""
+"""Our schema, if it exists: its owner, who we are, whether we trust the owner, and whether there is anything in it."""
+
+_STRANGERS = """
+WITH ours AS (SELECT oid FROM pg_namespace WHERE nspname = %s), used (class, object) AS (
+    SELECT 'pg_namespace'::regclass, oid FROM ours
+    UNION ALL
+    SELECT classid, objid FROM pg_depend JOIN ours ON refobjid = oid WHERE refclassid = 'pg_namespace'::regclass
+        AND classid <> 'pg_default_acl'::regclass
+    UNION ALL
+    SELECT 'pg_proc'::regclass, tgfoid FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid JOIN ours
+        ON c.relnamespace = ours.oid
+)
+SELECT DISTINCT quote_ident(owner.rolname), quote_ident(current_user)
+FROM used JOIN pg_shdepend s ON s.classid = class AND s.objid = object AND s.deptype = 'o'
+JOIN pg_database here ON here.oid = s.dbid AND here.datname = current_database()
+JOIN pg_roles owner ON owner.oid = s.refobjid
+WHERE pg_has_role(here.datdba, 'USAGE') AND NOT pg_has_role(owner.oid, here.datdba, 'USAGE')
+    AND owner.rolname <> current_user
+ORDER BY 1 LIMIT 1
+"""
+"""If we have the rights of the database's owner: one who has not, and owns our schema or what is in it or runs in it.
+
+Whoever owns a table has every login that writes to it run what they like, with the rights of that login.
+"""
+
+_RIGHTS = """
+SELECT quote_ident(current_user), quote_ident(current_database()), to_regnamespace(%s) IS NOT NULL
+"""
+"""Who we are and where, and whether our schema is there."""
 
 
 class Unreachable(StoreError):
@@ -42,6 +98,10 @@ def address(url: str) -> str:
     return f"postgresql:///{name}?host={host}" if host.startswith("/") else f"postgresql://{host}{port}/{name}"
 
 
+class Deadlocked(StoreBusy):
+    """The server ended this transaction, whole, because another one and it waited for each other."""
+
+
 def translated(error: psycopg.Error, where: str) -> AssentryError:
     """What `error` means for whoever runs Assentry, in one line. Messages of the server may quote values: left out."""
     match error:
@@ -51,7 +111,9 @@ def translated(error: psycopg.Error, where: str) -> AssentryError:
             return NotAllowed(
                 f"this database user may not do that: {why}; use a login with the role that may", principal="database"
             )
-        case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
+        case errors.DeadlockDetected():
+            return Deadlocked(f"others hold what is wanted in {where} and want what is held; try again")
+        case errors.LockNotAvailable() | errors.QueryCanceled():
             return StoreBusy(f"others hold what is wanted in {where} for longer than they should; try again")
         case errors.TooManyConnections():
             return StoreBusy(f"{where} takes no more connections; raise max_connections or close some")
@@ -64,7 +126,7 @@ def translated(error: psycopg.Error, where: str) -> AssentryError:
         case errors.InvalidCatalogName():
             return StoreError(f"there is no database at {where}; create it with `createdb`")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
-            return StoreError(f"{where} lacks a table of Assentry; restore a backup, or name an empty database")
+            return StoreError(f"the schema {SCHEMA} of {where} is incomplete; restore a backup or use another database")
         case errors.CharacterNotInRepertoire() | errors.UntranslatableCharacter() | errors.DataError():
             return StoreError(f"{where} cannot hold a value ({type(error).__name__}); pass plain text")
         case psycopg.OperationalError() | psycopg.InterfaceError():
@@ -101,7 +163,9 @@ class Connector:
 
     def connect(self) -> Connection:
         """A new connection to a database that is set up."""
-        options = f"-c lock_timeout={int(self._busy_seconds * 1000)} -c timezone=UTC -c client_encoding=UTF8"
+        lock_timeout = int(self._busy_seconds * 1000)
+        # Given at the start they override what the login, the database and the address set. What comes last counts.
+        options = f"-c lock_timeout={lock_timeout} -c timezone=UTC -c client_encoding=UTF8 -c search_path={PATH}"
         parts = conninfo_to_dict(self._url)
         parts["options"] = f"{parts.get('options') or ''} {options}".strip()
         parts.setdefault("connect_timeout", "10")
@@ -109,19 +173,29 @@ class Connector:
         try:
             connection = psycopg.connect(make_conninfo("", **parts), autocommit=True, prepare_threshold=0)
         except psycopg.Error as error:
-            raise translated(error, self.where) from None
+            raise _pooled(self.where) if "startup parameter" in str(error) else translated(error, self.where) from None
         # One type for all integers, so that a statement is prepared once and not once per size of number.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.prepared_max = 200
-        if not self.opened:
-            try:
+        try:
+            self._read_back(connection)
+            if not self.opened:
                 with self._opening:
                     self._open(connection)
-            except BaseException:
-                connection.close()
-                raise
+        except BaseException:
+            connection.close()
+            raise
         self.ours.add(connection.info.backend_pid)
         return connection
+
+    def _read_back(self, connection: Connection) -> None:
+        """The search path is ours: a pool of connections may have dropped it. SHOW itself looks nothing up."""
+        try:
+            ((path,),) = connection.execute("SHOW search_path").fetchall()
+        except psycopg.Error as error:
+            raise translated(error, self.where) from None
+        if path != PATH:
+            raise _pooled(self.where)
 
     def _open(self, connection: Connection) -> None:
         """The schema is the one this version knows, and the clock has been read."""
@@ -133,35 +207,90 @@ class Connector:
             ((now,),) = connection.execute("SELECT clock_timestamp()").fetchall()
             self.clock.learn(now, sent)
         except errors.InsufficientPrivilege:
-            raise StoreError(
-                f"{self.where} is not set up for this version and this user may not do it; "
-                "let the owner of the database open it once"
-            ) from None
+            raise _not_allowed(connection, self.where) from None
         except psycopg.Error as error:
             raise translated(error, self.where) from None
         self.opened = True
 
     def _migrate(self, connection: Connection) -> None:
         known = migrations("postgres")
-        if not missing(_applied(connection), known, self.where):
+        if not missing(_applied(connection, self.where), known, self.where):
             return
         with connection.transaction():
             # Two processes that open a new database at once: the second waits here, then finds it done.
             connection.execute("SET LOCAL lock_timeout = 0")
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS migrations "
-                "(number bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
-            )
-            for migration in missing(_applied(connection), known, self.where):
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('assentry migrations', 0))")
+            applied = _applied(connection, self.where)
+            if not applied:
+                self._set_up(connection)
+            for migration in missing(applied, known, self.where):
                 connection.execute(migration.sql.encode(), prepare=False)
                 connection.execute("INSERT INTO migrations VALUES (%s, %s, now())", (migration.number, migration.name))
 
+    def _set_up(self, connection: Connection) -> None:
+        """Our schema is there, empty but for the table of migrations, and nobody but us changes what is in it."""
+        found = connection.execute(_SET_UP, (SCHEMA,)).fetchall()
+        if not found:
+            connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        for owner, user, trusted, filled in found:
+            if filled:
+                raise StoreError(
+                    f"the schema {SCHEMA} of {self.where} has objects in it that Assentry did not make; "
+                    "rename that schema, or name another database"
+                )
+            if not trusted:
+                raise StoreError(
+                    f"the schema {SCHEMA} of {self.where} belongs to {owner}, who could change what is in it; "
+                    f"run ALTER SCHEMA {SCHEMA} OWNER TO {user}, then try again"
+                )
+        connection.execute(
+            f"CREATE TABLE {SCHEMA}.migrations "
+            "(number bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)"
+        )
 
-def _applied(connection: Connection) -> set[int]:
-    if not connection.execute("SELECT to_regclass('migrations') IS NOT NULL").fetchall()[0][0]:
+
+def _applied(connection: Connection, where: str) -> set[int]:
+    """The migrations of the database, read once it is known whose they are: what is called a table may be a view."""
+    for owner, user in connection.execute(_STRANGERS, (SCHEMA,)).fetchall():
+        raise StoreError(
+            f"the schema {SCHEMA} of {where}, or something in it, belongs to {owner}, who has fewer rights than {user} "
+            f"and could use those of {user}; open it with the login {owner}, or, once you have seen that everything "
+            f"in it is Assentry's, run REASSIGN OWNED BY {owner} TO {user}"
+        )
+    if not connection.execute(_IS_SET_UP, (SCHEMA,)).fetchall()[0][0]:
         return set()
-    return {row[0] for row in connection.execute("SELECT number FROM migrations").fetchall()}
+    return {row[0] for row in connection.execute(f"SELECT number FROM {SCHEMA}.migrations".encode()).fetchall()}  # noqa: S608
+
+
+def _not_allowed(connection: Connection, where: str) -> StoreError:
+    """This user may not set up or open the database; what to grant."""
+    try:
+        ((user, name, is_there),) = connection.execute(_RIGHTS, (SCHEMA,)).fetchall()
+        ((is_set_up,),) = connection.execute(_IS_SET_UP, (SCHEMA,)).fetchall()
+    except psycopg.Error as error:
+        return StoreError(str(translated(error, where)))
+    if not is_there:
+        return StoreError(
+            f"{where} has no schema {SCHEMA} yet, and {user} may not create it; as the owner of the database run "
+            f"GRANT CREATE ON DATABASE {name} TO {user}, then try again"
+        )
+    if not is_set_up:
+        return StoreError(
+            f"{user} may not create tables in the schema {SCHEMA} of {where}; as its owner run "
+            f"GRANT USAGE, CREATE ON SCHEMA {SCHEMA} TO {user}, then try again"
+        )
+    return StoreError(
+        f"{user} may not use the tables of Assentry in {where}, or may not upgrade them; use the login that created "
+        f"them, or have their owner run `assentry db roles` and GRANT assentry_reviewer TO {user} "
+        f"(assentry_agent for the login of an agent)"
+    )
+
+
+def _pooled(where: str) -> StoreError:
+    return StoreError(
+        f"{where} does not keep the settings of a connection, as behind a pool such as PgBouncer; "
+        "connect to the PostgreSQL server directly"
+    )
 
 
 class Link:

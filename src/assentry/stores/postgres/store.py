@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import psycopg
@@ -26,6 +26,7 @@ from assentry.stores.hands import Hands
 from assentry.stores.listing import Dialect, beyond
 from assentry.stores.postgres.changes import Changes
 from assentry.stores.postgres.connect import (
+    SCHEMA,
     Connection,
     Connector,
     Link,
@@ -296,6 +297,37 @@ class PostgresStore(RunReads):
         values = {"workspace": workspace, "before": before}
         await self._transaction(lambda connection: connection.execute(SQL["forget_credentials"], values))
 
+    async def show_caller(self, workspace: str, caller: str, life: timedelta, *, new: bool = False) -> bool:
+        values = {"workspace": workspace, "id": caller, "life": life}
+        name = "insert_caller" if new else "renew_caller"
+
+        def work(connection: Connection) -> bool:
+            return connection.execute(SQL[name], values).rowcount == 1
+
+        return await self._transaction(work, again=True)
+
+    async def lost_callers(self, workspace: str) -> tuple[str, ...]:
+        key = {"workspace": workspace}
+        if not await self._fetch("lapsed_callers", key):
+            return ()
+
+        def work(connection: Connection) -> list[Any]:
+            connection.execute(SQL["close_callers"], key)
+            # In the same transaction, but by a later clock: only what was closed may be answered.
+            return connection.execute(SQL["closed_callers"], key).fetchall()
+
+        return tuple(row[0] for row in await self._transaction(work, again=True))
+
+    async def waited_for_by(
+        self, workspace: str, caller: str, *, after: str = "", limit: int = 100
+    ) -> tuple[Request, ...]:
+        values = {"workspace": workspace, "caller": caller, "after": after, "limit": limit}
+        return await self._list("waited_for_by", values)
+
+    async def forget_caller(self, workspace: str, caller: str) -> None:
+        values = {"workspace": workspace, "id": caller}
+        await self._transaction(lambda connection: connection.execute(SQL["forget_caller"], values), again=True)
+
     async def purge(self, workspace: str, ended_before: datetime, entry: Callable[[int, datetime], Entry]) -> int:
         values: dict[str, Any] = {"workspace": workspace, "before": ended_before, "limit": PURGED_AT_ONCE}
         values |= {"changed_at": LONG_AGO, "id": ""}
@@ -341,7 +373,7 @@ class PostgresStore(RunReads):
 
     async def backup(self, target: str) -> None:
         raise StoreError(
-            f"a PostgreSQL database is copied with its own tool: `pg_dump -Fc -f {target} <address of the database>`"
+            f"a PostgreSQL database is copied with its own tool: `pg_dump -Fc -n {SCHEMA} -f {target} <address>`"
         )
 
     def _errand(self, errand: Callable[[Link], Any]) -> Awaitable[Any]:

@@ -11,7 +11,7 @@ import apsw
 from assentry.errors import StoreBusy, StoreError, StoreFull
 from assentry.stores.migrate import missing
 from assentry.stores.statements import migrations
-from assentry.stores.words import searchable
+from assentry.system import create_private
 
 _SETTINGS: dict[str, Any] = {"synchronous": 2, "foreign_keys": 1, "trusted_schema": 0, "cell_size_check": 1}
 _JOURNAL_BYTES = 64 << 20
@@ -47,15 +47,6 @@ def open_reader(path: Path, busy_seconds: float) -> apsw.Connection:
         connection.close(True)
         raise
     return connection
-
-
-def create_private(path: Path) -> bool:
-    """The file exists; if it was created here, only its owner may read and write it."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return False
-    return True
 
 
 def _create(path: Path) -> None:
@@ -125,9 +116,14 @@ def _set(connection: apsw.Connection, path: Path) -> None:
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     known = migrations("sqlite")
     try:
-        connection.create_scalar_function("assentry_words", lambda *texts: searchable(*map(str, texts)))
         connection.execute("BEGIN IMMEDIATE")
         try:
+            found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            tables = {str(name) for (name,) in found}
+            if tables and not {"about", "migrations"} <= tables:
+                raise StoreError(
+                    f"{path} has tables of another program; a SQLite file holds one program's tables: name another file"
+                )
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS migrations "
                 "(number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL) STRICT"

@@ -10,7 +10,7 @@ import secrets
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,12 +32,13 @@ from assentry.stores.retention import purged
 from assentry.stores.rows import micros, moment
 from assentry.stores.run_lists import Fetch, RunReads
 from assentry.stores.searching import page
-from assentry.stores.sqlite.connect import create_private, fetch, translated
+from assentry.stores.sqlite.connect import fetch, translated
 from assentry.stores.sqlite.glance import Glance, Missed
 from assentry.stores.sqlite.readers import Look, readers
 from assentry.stores.sqlite.transaction import SQL, Transaction
 from assentry.stores.sqlite.watch import Watcher
 from assentry.stores.sqlite.writer import Work, Writer
+from assentry.system import create_private
 
 T = TypeVar("T")
 
@@ -274,6 +275,36 @@ class SqliteStore(RunReads):
     async def forget_credentials(self, workspace: str, before: datetime) -> None:
         values = {"workspace": workspace, "before": micros(before)}
         await self._write(lambda transaction: transaction.execute("forget_credentials", values))
+
+    async def show_caller(self, workspace: str, caller: str, life: timedelta, *, new: bool = False) -> bool:
+        def work(transaction: Transaction) -> bool:
+            values = {"workspace": workspace, "id": caller, "until": micros(self._clock() + life)}
+            transaction.execute("insert_caller" if new else "renew_caller", values)
+            return transaction.connection.changes() == 1
+
+        return bool(await self._write(work))
+
+    async def lost_callers(self, workspace: str) -> tuple[str, ...]:
+        values = {"workspace": workspace, "now": micros(self._clock())}
+        if not await self._all("lapsed_callers", values):
+            return ()
+
+        def work(transaction: Transaction) -> list[Any]:
+            now = {"workspace": workspace, "now": micros(self._clock())}
+            transaction.execute("close_callers", now)
+            return transaction.fetch("closed_callers", now)
+
+        return tuple(row[0] for row in await self._write(work))
+
+    async def waited_for_by(
+        self, workspace: str, caller: str, *, after: str = "", limit: int = 100
+    ) -> tuple[Request, ...]:
+        values = {"workspace": workspace, "caller": caller, "after": after, "limit": limit}
+        return await self._list("waited_for_by", values)
+
+    async def forget_caller(self, workspace: str, caller: str) -> None:
+        values = {"workspace": workspace, "id": caller}
+        await self._write(lambda transaction: transaction.execute("forget_caller", values))
 
     async def purge(self, workspace: str, ended_before: datetime, entry: Callable[[int, datetime], Entry]) -> int:
         values: dict[str, Any] = {"workspace": workspace, "before": micros(ended_before), "limit": PURGED_AT_ONCE}

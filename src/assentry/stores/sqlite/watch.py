@@ -1,7 +1,6 @@
-"""Hears of commits in other processes: woken through the wake file, it reads which entries are new."""
+"""Hears of commits in other processes: once there are any, it reads which entries are new."""
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -12,7 +11,7 @@ import apsw
 from assentry.errors import AssentryError
 from assentry.stores.rows import notice_key
 from assentry.stores.sqlite.connect import fetch, open_reader
-from assentry.stores.sqlite.wake import Alarm
+from assentry.stores.sqlite.wake import alarm
 from assentry.stores.sqlite.writer import Writer
 from assentry.stores.statements import statements
 
@@ -34,7 +33,7 @@ class Watcher:
     ) -> None:
         self._path, self._busy_seconds, self._tell, self._writer = path, busy_seconds, tell, writer
         self._last = -1
-        self._stopped, self._stop = os.pipe()
+        self._alarm = alarm()
         self.thread = threading.Thread(target=self._run, name=f"assentry-watcher {path.name}", daemon=True)
         self.thread.start()
 
@@ -47,7 +46,7 @@ class Watcher:
             self._last = last
 
     def stop(self) -> None:
-        os.close(self._stop)
+        self._alarm.stop()
 
     def _run(self) -> None:
         self._writer.ready.wait()
@@ -59,19 +58,15 @@ class Watcher:
                 return  # the store was closed before anybody could watch it
             log.exception("changes made by other processes will not be noticed")
         finally:
-            os.close(self._stopped)
+            self._alarm.close()
 
     def _watch(self) -> None:
-        wake = self._writer.wake
-        with (
-            closing(open_reader(self._path, self._busy_seconds)) as connection,
-            closing(Alarm(wake.path, self._stopped)) as alarm,
-        ):
-            wake.attend()
+        with closing(open_reader(self._path, self._busy_seconds)) as connection:
+            self._alarm.begin(self._writer.wake, connection)
             self._last = fetch(connection, SQL["last_entry"], {})[0][0]
             # Whatever was committed before this point was not heard of here.
             self._tell(None)
-            while alarm.wait():
+            while self._alarm.wait():
                 try:
                     self._look(connection)
                 except apsw.Error:

@@ -4,7 +4,6 @@ Nobody waits for a group to form. While one transaction syncs, the next group ga
 comes alone, to a disk that syncs quickly, is committed on the spot: handing it over would take longer than that.
 """
 
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +22,8 @@ from assentry.stores.rows import micros
 from assentry.stores.sqlite.asks import Asks
 from assentry.stores.sqlite.connect import CHECKPOINT_PAGES, open_writer, translated
 from assentry.stores.sqlite.transaction import Transaction
-from assentry.stores.sqlite.wake import WakeFile
+from assentry.stores.sqlite.turns import Turns
+from assentry.stores.sqlite.wake import wake_file
 
 GROUP = 256
 """The most changes that share one transaction."""
@@ -34,9 +34,6 @@ QUICK = 0.005
 PAUSE = 20.0
 """So many times as long as it took: slow commits take no more than a twentieth of an event loop's time."""
 
-_CROWD = (None,) * 4
-"""So many others about to run on a loop, or a loop that does not say: commits may be worth sharing."""
-
 Work = Callable[[Transaction], Any]
 """What one caller wants done inside a transaction. It may be done twice, if another in its group fails half-way."""
 
@@ -45,14 +42,6 @@ Job = tuple[Work, Ticket]
 
 class _HalfWrittenError(Exception):
     """A job failed after it had written something, or at the hands of the database."""
-
-
-def _may_be_interrupted() -> bool:
-    """Ctrl-C would raise between any two instructions here. `asyncio.run` prevents that; a bare loop does not."""
-    return (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
 
 
 class Writer:
@@ -69,6 +58,7 @@ class Writer:
         self.asks = Asks()
         self._writing = threading.Lock()
         """Held by whoever uses the connection."""
+        self._turns = Turns()
         self._spot_from = 0.0
         self._checkpoint_due = False
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
@@ -109,7 +99,7 @@ class Writer:
             self._connection = open_writer(self._path, self._busy_seconds)
             self._connection.set_wal_hook(self._written_ahead)
             self._transaction = Transaction(self._connection, self._clock, self.asks)
-            self.wake = WakeFile(self._path)
+            self.wake = wake_file(self._path)
         except AssentryError as error:
             self.failure = error
         except (OSError, apsw.Error) as error:
@@ -129,7 +119,8 @@ class Writer:
         self._writing.acquire()
         if self._recorder:
             self._commit_group([])
-        self.wake.close()
+        if self.wake is not None:
+            self.wake.close()
         self._connection.close(True)
         self.failure = StoreError(f"the store at {self._path} is closed; open it again before using it")
         self._refuse_all(self.failure)
@@ -168,12 +159,12 @@ class Writer:
     def _is_alone(self, ticket: Ticket) -> bool:
         """Nobody else is about to write, here or on this loop, with whom a commit could be shared; syncing is quick."""
         return (
-            len(getattr(ticket.loop, "_ready", _CROWD)) < len(_CROWD)
+            not self._turns.is_crowded(ticket.loop)
             and self._queue.empty()
             and not self._recorder
             and self.ready.is_set()
             and time.monotonic() >= self._spot_from
-            and not _may_be_interrupted()
+            and not self._turns.may_be_interrupted(ticket.loop)
         )
 
     def _done_here(self, work: Work, ticket: Ticket) -> bool:
@@ -296,7 +287,7 @@ class Writer:
 
     def _ring(self) -> None:
         """Watchers elsewhere are woken through the wake file: first, since they have the longest way."""
-        if self._transaction.dirty:
+        if self._transaction.dirty and self.wake is not None:
             self.wake.ring()
 
     def _announce(self) -> None:

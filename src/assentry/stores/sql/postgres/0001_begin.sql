@@ -1,3 +1,5 @@
+-- Made on a connection whose search path has our schema and nothing else. Functions keep that path, whoever calls them.
+
 -- What a database is.
 CREATE TABLE about (
     key text PRIMARY KEY,
@@ -14,6 +16,12 @@ CREATE TABLE asks (
     body text NOT NULL,
     PRIMARY KEY (workspace, id)
 );
+
+-- What a search looks at: the words of `title`, each after a space, split and folded before they come here. They are
+-- taken as they are: the server's own parser would split some of them again, by rules that depend on its locale.
+-- What was asked last is looked through word by word until there is enough of it; not too much, or searches are slow.
+CREATE INDEX asks_words ON asks USING gin (array_to_tsvector(string_to_array(btrim(title), ' ')))
+    WITH (gin_pending_list_limit = 512);
 
 -- What moves. A due_at in the year 9999 means that time does not move it.
 -- Ids are uuid7, so their order is the order of creation. Each index costs every update, so there are few.
@@ -56,6 +64,11 @@ CREATE INDEX requests_due ON requests (workspace, due_at, id)
 CREATE INDEX requests_runnable ON requests (workspace, action, id) WHERE runnable;
 CREATE INDEX requests_review ON requests (workspace, id) WHERE review = 'open';
 CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE ended AND NOT purged;
+-- What waits, by agent: to be counted, and so that the same thing outside any run is not asked twice at once.
+-- There the column `step` holds what is asked for.
+CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
+-- What people decided before, for the same agent and action.
+CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');
 
 CREATE TABLE grants (
     workspace text COLLATE "C" NOT NULL,
@@ -79,6 +92,18 @@ CREATE TABLE policies (
     applied_at timestamptz NOT NULL,
     PRIMARY KEY (workspace, version)
 );
+
+-- Policies that wait until a second person confirms them, and what became of each.
+CREATE TABLE proposals (
+    workspace text COLLATE "C" NOT NULL,
+    code text COLLATE "C" NOT NULL,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    state text COLLATE "C" NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, code)
+);
+
+CREATE INDEX proposals_waiting ON proposals (workspace, seq) WHERE state = 'waiting';
 
 -- An entry is committed without an index; the sequencer gives it one. The identity must draw its numbers one by
 -- one (no CACHE): then entries of one request, which commit one after the other, have ids in that order.
@@ -110,11 +135,96 @@ CREATE TABLE checkpoints (
     PRIMARY KEY (workspace, size, key_id)
 );
 
+-- What agents work on. `due_at` is when its process must have shown that it lives; the year 9999 means never.
+-- `wakeable` is kept by the database itself: a decision wakes the runs that wait for it in the same commit.
+CREATE TABLE runs (
+    workspace text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    code text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    host text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    parent text COLLATE "C" NOT NULL,
+    open boolean NOT NULL,
+    wakeable boolean NOT NULL,
+    due_at timestamptz NOT NULL,
+    changed_at timestamptz NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, id)
+);
+
+CREATE UNIQUE INDEX runs_code ON runs (workspace, code);
+CREATE INDEX runs_key ON runs (workspace, agent, key, id) WHERE key <> '';
+-- Two processes that begin with one key at the same moment begin one run.
+CREATE UNIQUE INDEX runs_open_key ON runs (workspace, agent, key) WHERE key <> '' AND open;
+CREATE INDEX runs_state ON runs (workspace, state, id);
+CREATE INDEX runs_agent ON runs (workspace, agent, id);
+CREATE INDEX runs_parent ON runs (workspace, parent, id) WHERE parent <> '';
+CREATE INDEX runs_wakeable ON runs (workspace, host, changed_at, id) WHERE wakeable;
+CREATE INDEX runs_due ON runs (workspace, due_at, id) WHERE due_at < '9999-01-01 00:00:00+00';
+
+-- The state that a host gets back; large, and read only when a run is resumed.
+CREATE TABLE snapshots (
+    workspace text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    text text NOT NULL,
+    PRIMARY KEY (workspace, id)
+);
+
+-- Which requests wake which parked run.
+CREATE TABLE waits (
+    workspace text COLLATE "C" NOT NULL,
+    request text COLLATE "C" NOT NULL,
+    run text COLLATE "C" NOT NULL,
+    PRIMARY KEY (workspace, request, run)
+);
+
+CREATE INDEX waits_run ON waits (workspace, run);
+
+-- The stop switches: of an agent, or of everything (`*`).
+CREATE TABLE switches (
+    workspace text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, agent)
+);
+
+-- Processes that wait for requests which nothing but they can find again, and until when each is known to live.
+CREATE TABLE callers (
+    workspace text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    until timestamptz NOT NULL,
+    life interval NOT NULL,
+    gone boolean NOT NULL, -- taken for gone: it never comes back under this name
+    PRIMARY KEY (workspace, id)
+);
+
+-- What proves who somebody is, as hashes; and replies that are kept for whoever asks again.
+-- Only the server's own login reads and writes it: neither role of roles.sql is given any right to it.
+CREATE TABLE credentials (
+    workspace text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    holder text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    expires_at timestamptz NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, kind, id)
+);
+
+CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
+CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'challenge', 'reply');
+
 -- A group of changes, each of which takes full effect or none, in one round trip.
 -- A new request is inserted, or the whole group fails. One that moves does so only from the version the change was
--- made from, and only while the clock is where the step believed it to be. Entries and notice follow only then.
+-- made from, and only while the clock is where the step believed it to be. What names an agent takes effect only while
+-- no switch stops that agent. Entries and notice follow only then.
 -- The entries' ids are drawn after the row is locked, so entries of one request are numbered in commit order.
-CREATE FUNCTION assentry_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz) LANGUAGE plpgsql AS $$
+CREATE FUNCTION assentry_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz)
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     change jsonb;
     made requests;
@@ -124,7 +234,14 @@ BEGIN
         effect := true;
         IF change ? 'row' THEN
             made := jsonb_populate_record(NULL::requests, change -> 'row');
-            IF change ? 'ask' THEN
+            effect := NOT (change ? 'agent') OR NOT EXISTS (
+                SELECT 1 FROM switches s
+                WHERE s.workspace = made.workspace AND s.agent IN (change ->> 'agent', '*')
+                    AND s.body::jsonb ->> 'setting' <> 'go'
+            );
+            IF NOT effect THEN
+                NULL;
+            ELSIF change ? 'ask' THEN
                 INSERT INTO requests SELECT made.*;
                 INSERT INTO asks (workspace, id, title, body)
                 VALUES (made.workspace, made.id, change ->> 'title', change ->> 'ask');
@@ -159,7 +276,7 @@ END
 $$;
 
 -- Nobody changes the log. The sequencer gives an entry the index it does not have yet, and nothing else.
-CREATE FUNCTION assentry_entries_stay() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION assentry_entries_stay() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         IF OLD.idx IS NULL AND NEW.idx IS NOT NULL
@@ -179,12 +296,50 @@ CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE ON entries
 CREATE TRIGGER entries_stay_all BEFORE TRUNCATE ON entries
     FOR EACH STATEMENT EXECUTE FUNCTION assentry_entries_stay();
 
+-- A proposed policy ends once, and nobody makes it wait again.
+CREATE FUNCTION assentry_proposal_ends() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF OLD.state = 'waiting' AND NEW.state <> 'waiting'
+        AND (NEW.workspace, NEW.code, NEW.seq) = (OLD.workspace, OLD.code, OLD.seq)
+    THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'a proposed policy only ends, once' USING ERRCODE = '42501';
+END
+$$;
+
+CREATE TRIGGER proposals_end BEFORE UPDATE ON proposals FOR EACH ROW EXECUTE FUNCTION assentry_proposal_ends();
+
+-- A decision wakes the runs that wait for it: when the request can go no further without its run, not while it still
+-- runs elsewhere. Where the outcome is unknown the run is woken to see that, and then waits until somebody has looked.
+-- It runs as its owner, so that whoever decides needs no right to change runs.
+CREATE FUNCTION assentry_wake_runs() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    UPDATE runs SET wakeable = true
+    WHERE workspace = NEW.workspace AND state = 'parked'
+        AND id IN (SELECT run FROM waits WHERE workspace = NEW.workspace AND request = NEW.id);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER decisions_wake_runs AFTER UPDATE OF state ON requests FOR EACH ROW WHEN (
+    (OLD.state IN ('pending', 'running', 'unknown') OR (OLD.state = 'approved' AND OLD.executor = 'worker'))
+    AND OLD.state <> NEW.state
+    AND NOT (NEW.state IN ('pending', 'running') OR (NEW.state = 'approved' AND NEW.executor = 'worker'))
+) EXECUTE FUNCTION assentry_wake_runs();
+
 -- What follows binds database users who are agents (members of assentry_agent, not of assentry_reviewer; superusers
 -- are members of everything). Roles are looked up by name when a row is written, so they may be created later.
 -- That is asked inside the functions: as a WHEN of the trigger it would be parsed anew for every statement.
 
+-- Whether a database user is an agent and not a reviewer as well.
+CREATE FUNCTION assentry_is_agent() RETURNS boolean LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT coalesce(pg_has_role(current_user, to_regrole('assentry_agent')::oid, 'MEMBER'), false)
+        AND NOT coalesce(pg_has_role(current_user, to_regrole('assentry_reviewer')::oid, 'MEMBER'), false)
+$$;
+
 -- An agent asks; it never writes a request that somebody has decided, and no approval.
-CREATE FUNCTION assentry_agent_asks() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION assentry_agent_asks() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     body jsonb;
 BEGIN
@@ -207,23 +362,69 @@ $$;
 CREATE TRIGGER requests_agent_asks BEFORE INSERT ON requests FOR EACH ROW
     EXECUTE FUNCTION assentry_agent_asks();
 
--- An agent withdraws, lets time pass and runs what was approved; it never decides, and never changes what was
--- asked, voted, permitted or chosen.
-CREATE FUNCTION assentry_agent_moves() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Who is told about a request may decide about it, so on an agent's connection the circle grows only as the request's own
+-- ladder says, and when its time has come.
+CREATE FUNCTION assentry_told_in_time(was jsonb, becomes jsonb, asks_for jsonb, due timestamptz)
+RETURNS boolean LANGUAGE sql VOLATILE SET search_path FROM CURRENT AS $$
+    SELECT due <= clock_timestamp()
+        AND coalesce(becomes -> 'told', '[]') @> coalesce(was -> 'told', '[]')
+        AND NOT EXISTS (
+            SELECT name FROM jsonb_array_elements(becomes -> 'told') name
+            EXCEPT SELECT jsonb_array_elements(was -> 'told')
+            EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].tell[*]')
+            EXCEPT SELECT jsonb_path_query(asks_for, '$.verdict.ladder.rungs[*].rota[*]')
+        )
+$$;
+
+-- An agent withdraws, lets time pass and runs what was approved; it never decides, and never changes what was asked,
+-- voted, permitted or chosen. Where it finds that the facts have changed since the approval, it may ask again (nothing
+-- that was said before counts then) or note down the change.
+CREATE FUNCTION assentry_agent_moves() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     was jsonb;
     becomes jsonb;
     silent boolean := NEW.word = 'silence' AND NEW.gate IN ('soft', 'ask');
     moves text := OLD.state || ' > ' || NEW.state;
     allowed boolean;
+    noted text[] := ARRAY['version', 'changed_at', 'changes', 'looked_at', 'review'];
 BEGIN
-    IF NOT coalesce(pg_has_role(current_user, to_regrole('assentry_agent')::oid, 'MEMBER'), false)
-        OR coalesce(pg_has_role(current_user, to_regrole('assentry_reviewer')::oid, 'MEMBER'), false)
-    THEN
+    IF NOT assentry_is_agent() THEN
         RETURN NEW;
     END IF;
     was := OLD.body::jsonb;
     becomes := NEW.body::jsonb;
+    IF becomes ->> 'state' IS DISTINCT FROM NEW.state THEN
+        RAISE EXCEPTION 'a request is what its row says' USING ERRCODE = '42501';
+    END IF;
+    IF moves = 'approved > pending'
+        AND (NEW.workspace, NEW.id, NEW.version, NEW.kind, NEW.agent, NEW.action, NEW.run, NEW.step, NEW.code,
+             NEW.executor, NEW.purged, NEW.word, NEW.review)
+          = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
+             OLD.executor, OLD.purged, '', OLD.review)
+        AND NOT becomes ?| ARRAY['votes', 'decided_by', 'permit', 'answer', 'told']
+        AND NEW.gate IN ('hard', 'manual')
+        AND (becomes ->> 'round')::bigint = coalesce((was ->> 'round')::bigint, 0) + 1
+        AND (becomes -> 'chosen') IS NOT DISTINCT FROM (was -> 'chosen')
+    THEN
+        RETURN NEW;
+    END IF;
+    IF moves = 'approved > approved' AND becomes ? 'changes'
+        AND (becomes - noted) = (was - noted)
+        AND (NEW.workspace, NEW.id, NEW.version, NEW.kind, NEW.agent, NEW.action, NEW.run, NEW.step, NEW.code,
+             NEW.executor, NEW.gate, NEW.urgency, NEW.purged, NEW.word)
+          = (OLD.workspace, OLD.id, OLD.version + 1, OLD.kind, OLD.agent, OLD.action, OLD.run, OLD.step, OLD.code,
+             OLD.executor, OLD.gate, OLD.urgency, OLD.purged, OLD.word)
+        AND (NEW.review = OLD.review OR (OLD.review = 'none' AND NEW.review = 'open'))
+    THEN
+        RETURN NEW;
+    END IF;
+    IF (becomes -> 'told') IS DISTINCT FROM (was -> 'told') THEN
+        IF NOT assentry_told_in_time(was, becomes, coalesce(was -> 'candidate', (
+            SELECT a.body::jsonb -> 'candidate' FROM asks a WHERE a.workspace = OLD.workspace AND a.id = OLD.id
+        )), OLD.due_at) THEN
+            RAISE EXCEPTION 'an agent does not say who may decide' USING ERRCODE = '42501';
+        END IF;
+    END IF;
     allowed := CASE
         WHEN OLD.state = 'pending' THEN
             NEW.state IN ('pending', 'expired', 'cancelled')
@@ -262,7 +463,7 @@ CREATE TRIGGER requests_agent_moves BEFORE UPDATE ON requests FOR EACH ROW
     EXECUTE FUNCTION assentry_agent_moves();
 
 -- An agent uses a grant; it neither makes nor widens one.
-CREATE FUNCTION assentry_agent_uses() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION assentry_agent_uses() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     counted text[] := ARRAY['used', 'spent', 'version'];
 BEGIN
@@ -289,7 +490,7 @@ CREATE TRIGGER grants_agent_uses BEFORE INSERT OR UPDATE ON grants FOR EACH ROW
     EXECUTE FUNCTION assentry_agent_uses();
 
 -- An agent's entries say what agents do. What people do, only people's entries say.
-CREATE FUNCTION assentry_agent_says() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION assentry_agent_says() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     said jsonb;
 BEGIN
@@ -315,8 +516,85 @@ $$;
 CREATE TRIGGER entries_agent_says BEFORE INSERT ON entries FOR EACH ROW
     EXECUTE FUNCTION assentry_agent_says();
 
--- Nor does an agent write policy, whatever it has been granted.
-CREATE FUNCTION assentry_agent_keeps_out() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Nor does an agent's log say that a person paused, continued or stopped anything.
+CREATE FUNCTION assentry_agent_says_of_runs() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF assentry_is_agent()
+        AND (NEW.kind IN ('run.paused', 'run.continued', 'request.frozen', 'request.thawed')
+             OR starts_with(NEW.kind, 'switch.'))
+    THEN
+        RAISE EXCEPTION 'an agent may not log %', NEW.kind USING ERRCODE = '42501';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER entries_agent_says_of_runs BEFORE INSERT ON entries FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_says_of_runs();
+
+-- Nor does an agent's log say that anybody was given or lost a way in.
+CREATE FUNCTION assentry_agent_proves_nothing() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF assentry_is_agent() AND starts_with(NEW.kind, 'identity.') THEN
+        RAISE EXCEPTION 'an agent may not log %', NEW.kind USING ERRCODE = '42501';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER entries_agent_proves_nothing BEFORE INSERT ON entries FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_proves_nothing();
+
+-- An agent does its work and ends it; it does not go on with what a person has paused or stopped.
+CREATE FUNCTION assentry_agent_works() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF NOT coalesce(pg_has_role(current_user, to_regrole('assentry_agent')::oid, 'MEMBER'), false)
+        OR coalesce(pg_has_role(current_user, to_regrole('assentry_reviewer')::oid, 'MEMBER'), false)
+    THEN
+        RETURN NEW;
+    END IF;
+    IF TG_OP = 'INSERT' AND NEW.state = 'running' AND NEW.version = 1 THEN
+        RETURN NEW;
+    END IF;
+    IF TG_OP = 'UPDATE' AND (NEW.workspace, NEW.id, NEW.code, NEW.agent, NEW.host, NEW.key, NEW.parent)
+            = (OLD.workspace, OLD.id, OLD.code, OLD.agent, OLD.host, OLD.key, OLD.parent)
+        AND (CASE OLD.state
+            WHEN 'paused' THEN NEW.state IN ('paused', 'finished', 'failed')
+            WHEN 'stopping' THEN NEW.state IN ('stopping', 'stopped', 'finished', 'failed')
+            WHEN 'running' THEN NEW.state IN ('running', 'parked', 'orphaned', 'finished', 'failed', 'stopping', 'stopped')
+            WHEN 'parked' THEN NEW.state IN ('parked', 'running', 'stopped')
+            WHEN 'orphaned' THEN NEW.state IN ('running', 'parked', 'orphaned', 'finished', 'failed', 'stopped')
+            ELSE false
+        END)
+    THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'an agent works on a run; it does not go on with what a person has paused or stopped'
+        USING ERRCODE = '42501';
+END
+$$;
+
+CREATE TRIGGER runs_agent_works BEFORE INSERT OR UPDATE ON runs FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_works();
+
+-- What a run says of itself is what its row says, and its scope is what the operator's code set.
+CREATE FUNCTION assentry_agent_keeps_scope() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF assentry_is_agent()
+        AND (coalesce(NEW.body::jsonb ->> 'state', 'running') <> NEW.state
+             OR (TG_OP = 'UPDATE' AND (NEW.body::jsonb -> 'scope') IS DISTINCT FROM (OLD.body::jsonb -> 'scope')))
+    THEN
+        RAISE EXCEPTION 'an agent works on a run; it does not say what that is or may do' USING ERRCODE = '42501';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER runs_agent_keeps_scope BEFORE INSERT OR UPDATE ON runs FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_keeps_scope();
+
+-- An agent writes no policy, proposal, switch or credential, whatever it has been granted.
+CREATE FUNCTION assentry_agent_keeps_out() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF NOT coalesce(pg_has_role(current_user, to_regrole('assentry_agent')::oid, 'MEMBER'), false)
         OR coalesce(pg_has_role(current_user, to_regrole('assentry_reviewer')::oid, 'MEMBER'), false)
@@ -328,4 +606,10 @@ END
 $$;
 
 CREATE TRIGGER policies_agent_keeps_out BEFORE INSERT OR UPDATE ON policies FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_keeps_out();
+CREATE TRIGGER proposals_agent_keeps_out BEFORE INSERT OR UPDATE ON proposals FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_keeps_out();
+CREATE TRIGGER switches_agent_keeps_out BEFORE INSERT OR UPDATE ON switches FOR EACH ROW
+    EXECUTE FUNCTION assentry_agent_keeps_out();
+CREATE TRIGGER credentials_agent_keeps_out BEFORE INSERT OR UPDATE ON credentials FOR EACH ROW
     EXECUTE FUNCTION assentry_agent_keeps_out();

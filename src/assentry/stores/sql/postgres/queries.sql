@@ -376,3 +376,35 @@ SELECT body, code FROM proposals WHERE workspace = %(workspace)s AND code = %(co
 -- name: proposals
 SELECT body, code FROM proposals WHERE workspace = %(workspace)s AND state = 'waiting'
 ORDER BY seq DESC LIMIT %(limit)s;
+
+-- name: insert_caller
+INSERT INTO callers (workspace, id, until, life, gone)
+VALUES (%(workspace)s, %(id)s, clock_timestamp() + %(life)s, %(life)s, false)
+ON CONFLICT (workspace, id) DO UPDATE SET until = excluded.until, life = excluded.life WHERE NOT callers.gone;
+
+-- name: renew_caller
+UPDATE callers SET until = clock_timestamp() + %(life)s, life = %(life)s
+WHERE workspace = %(workspace)s AND id = %(id)s AND NOT gone;
+
+-- name: lapsed_callers
+-- While the server was down nobody could show that they live, so all of them have another lease after it started.
+SELECT id FROM callers WHERE workspace = %(workspace)s
+    AND (gone OR (until <= clock_timestamp() AND pg_postmaster_start_time() + life <= clock_timestamp()))
+ORDER BY id;
+
+-- name: close_callers
+UPDATE callers SET gone = true WHERE workspace = %(workspace)s AND NOT gone
+    AND until <= clock_timestamp() AND pg_postmaster_start_time() + life <= clock_timestamp();
+
+-- name: closed_callers
+SELECT id FROM callers WHERE workspace = %(workspace)s AND gone ORDER BY id;
+
+-- name: forget_caller
+DELETE FROM callers WHERE workspace = %(workspace)s AND id = %(id)s AND gone;
+
+-- name: waited_for_by
+-- Asked only when a process is taken for gone, so it looks through what is open instead of keeping an index.
+SELECT a.body, r.body, r.id FROM requests r JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.state IN ('pending', 'approved') AND strpos(r.body, %(caller)s) > 0
+    AND r.id > %(after)s
+ORDER BY r.id LIMIT %(limit)s;

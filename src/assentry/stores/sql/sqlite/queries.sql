@@ -372,3 +372,29 @@ SELECT body, code FROM proposals WHERE workspace = :workspace AND code = :code;
 -- name: proposals
 SELECT body, code FROM proposals WHERE workspace = :workspace AND state = 'waiting'
 ORDER BY seq DESC LIMIT :limit;
+
+-- name: insert_caller
+INSERT INTO callers (workspace, id, until, gone) VALUES (:workspace, :id, :until, 0)
+ON CONFLICT (workspace, id) DO UPDATE SET until = excluded.until WHERE gone = 0;
+
+-- name: renew_caller
+UPDATE callers SET until = :until WHERE workspace = :workspace AND id = :id AND gone = 0;
+
+-- name: lapsed_callers
+SELECT id FROM callers WHERE workspace = :workspace AND (gone = 1 OR until <= :now) ORDER BY id;
+
+-- name: close_callers
+UPDATE callers SET gone = 1 WHERE workspace = :workspace AND gone = 0 AND until <= :now;
+
+-- name: closed_callers
+SELECT id FROM callers WHERE workspace = :workspace AND gone = 1 ORDER BY id;
+
+-- name: forget_caller
+DELETE FROM callers WHERE workspace = :workspace AND id = :id AND gone = 1;
+
+-- name: waited_for_by
+-- Asked only when a process is taken for gone, so it looks through what is open instead of keeping an index.
+SELECT a.body, r.body, r.id FROM requests r JOIN asks a ON a.seq = r.seq
+WHERE r.workspace = :workspace AND r.state IN ('pending', 'approved') AND instr(r.body, :caller) > 0
+    AND r.id > :after
+ORDER BY r.id LIMIT :limit;
