@@ -24,6 +24,7 @@ async (tags) => {
 
 
 async def complaints(page: Page) -> Any:
+    await page.wait_for_load_state()  # a page that a form led to has its text before its style sheet
     await page.evaluate(AXE)
     return await page.evaluate(ASK, RULES)
 
