@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,8 +25,10 @@ gc.disable()  # while everything is imported
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What each test takes is written down."""
+    """What each test takes is written down, and what tests start can be interrupted, also where they run in the background."""
     config.pluginmanager.register(Durations(config))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell without job control has `&` ignore it, for children too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

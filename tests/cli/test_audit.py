@@ -25,11 +25,14 @@ def test_follow_prints_what_is_added(agent: Agent) -> None:
     agent.asks()
     with subprocess.Popen([*COMMAND, "log", "-f", "--json"], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
-        assert "request.asked" in following.stdout.readline()
-        later = agent.asks(args={"files": ["c.tmp"], "root": "~/projects"})
-        assert later.id in following.stdout.readline()
-        following.send_signal(2)
-        assert following.wait(20) == 130
+        try:
+            assert "request.asked" in following.stdout.readline()
+            later = agent.asks(args={"files": ["c.tmp"], "root": "~/projects"})
+            assert later.id in following.stdout.readline()
+            following.send_signal(2)
+            assert following.wait(20) == 130
+        finally:
+            following.kill()
 
 
 def test_a_whole_log_verifies_here_and_elsewhere(assentry: Assentry, either: Agent, here: Path) -> None:
