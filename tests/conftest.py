@@ -27,7 +27,8 @@ gc.disable()  # while everything is imported
 def pytest_configure(config: pytest.Config) -> None:
     """What each test takes is written down, and what tests start can be interrupted, also where they run in the background."""
     config.pluginmanager.register(Durations(config))
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell without job control has `&` ignore it, for children too
+    # A shell without job control has what it starts with `&` ignore interrupts, and so would the children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
