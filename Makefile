@@ -92,8 +92,9 @@ chromium: $(READY)
 	@$(PY) tests/browser/chromium.py || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "installing chromium (once, about a minute)…"; \
-			{ apt-get install -y -qq --no-install-recommends chromium || \
-			  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }; } >/dev/null 2>&1; \
+			{ apt-get install -y -qq --no-install-recommends chromium-headless-shell || { apt-get update -qq && \
+			  { apt-get install -y -qq --no-install-recommends chromium-headless-shell || \
+			    apt-get install -y -qq --no-install-recommends chromium; }; }; } >/dev/null 2>&1; \
 			$(PY) tests/browser/chromium.py; \
 		else exit 1; fi; }
 

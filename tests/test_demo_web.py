@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from assentry.demo.browser import CAST
+from tests.browser import chromium
 
 ASSENTRY = [sys.executable, "-m", "assentry"]
 LONG = 240
@@ -223,9 +224,7 @@ def decisions(keys: Keys) -> list[tuple[str, Callable[[], None]]]:
 
 def test_the_whole_demo_is_completed_with_the_keyboard(tmp_path: Path, assentry_home: Path) -> None:
     with playing(tmp_path) as demo, sync_playwright() as play:
-        chromium = os.environ.get("ASSENTRY_CHROMIUM") or "/usr/bin/chromium"
-        where = {"executable_path": chromium} if Path(chromium).exists() else {}
-        browser = play.chromium.launch(args=["--no-sandbox", "--disable-gpu"], **where)
+        browser = play.chromium.launch(**chromium.launch(play))
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         said: list[str] = []
         page.on("pageerror", lambda error: said.append(str(error)))

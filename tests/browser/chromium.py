@@ -1,6 +1,7 @@
 """A real Chromium for tests and evidence. Nothing here needs pytest.
 
-It is the one named by `ASSENTRY_CHROMIUM`, the one of the system, or the one that Playwright brings along.
+It is the one named by `ASSENTRY_CHROMIUM`, the one of the system, or the one that Playwright brings along. The headless
+shell comes first: the same engine without the desktop around it, which takes a third less processor time.
 """
 
 import asyncio
@@ -10,12 +11,14 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+from playwright import sync_api
 from playwright.async_api import Browser, Playwright, async_playwright
 
 NAMED = "ASSENTRY_CHROMIUM"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-HOW = "no Chromium was found: install one (Debian, Ubuntu: apt-get install chromium) or name one in ASSENTRY_CHROMIUM"
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HOW = "no Chromium was found: install one (Debian: apt-get install chromium-headless-shell) or name one in ASSENTRY_CHROMIUM"
 
 QUIET = (
     "--disable-gpu",
@@ -32,7 +35,14 @@ class NoChromium(RuntimeError):
     """There is no Chromium to drive."""
 
 
-def found(playwright: Playwright | None = None) -> str:
+def launch(playwright: Playwright | sync_api.Playwright) -> dict[str, Any]:
+    """What to launch it with."""
+    # Chromium refuses its sandbox to root; everybody else keeps it.
+    flags = [*QUIET, "--no-sandbox"] if os.geteuid() == 0 else list(QUIET)
+    return {"executable_path": found(playwright), "args": flags}
+
+
+def found(playwright: Playwright | sync_api.Playwright) -> str:
     """The path of the Chromium that is used; the error says what to install."""
     named = os.environ.get(NAMED, "")
     if named:
@@ -44,7 +54,7 @@ def found(playwright: Playwright | None = None) -> str:
         path = shutil.which(name) or shutil.which(name, path="/usr/bin:/usr/local/bin:/snap/bin")
         if path is not None:
             return path
-    if playwright is not None and Path(playwright.chromium.executable_path).exists():
+    if Path(playwright.chromium.executable_path).exists():
         return playwright.chromium.executable_path
     raise NoChromium(HOW)
 
@@ -53,9 +63,7 @@ def found(playwright: Playwright | None = None) -> str:
 async def chromium() -> AsyncIterator[Browser]:
     """A browser without a window, gone afterwards."""
     async with async_playwright() as playwright:
-        # Chromium refuses its sandbox to root; everybody else keeps it.
-        flags = [*QUIET, "--no-sandbox"] if os.geteuid() == 0 else list(QUIET)
-        browser = await playwright.chromium.launch(executable_path=found(playwright), args=flags)
+        browser = await playwright.chromium.launch(**launch(playwright))
         try:
             yield browser
         finally:

@@ -1,34 +1,29 @@
 """The door in a real Chromium: a passkey of a virtual device, and single sign-on under our content policy."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from assentry.core.authority import Principal
 from assentry.engine.policies import apply_policy
 from assentry.server.serving import Address, Standing, standing
 from assentry.settings import Settings, load
+from tests.browser.chromium import chromium
 from tests.server.building import PEOPLE
 from tests.server.provider import CLIENT, SECRET, Provider, provider
-
-CHROMIUM = "/usr/bin/chromium"
 
 
 @pytest.fixture
 async def page() -> AsyncIterator[Page]:
-    path = CHROMIUM if await asyncio.to_thread(Path(CHROMIUM).exists) else None
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+    async with chromium() as browser:
         found = await browser.new_page()
         complaints: list[str] = []
         found.on(
             "console", lambda message: complaints.append(message.text) if "Content Security" in message.text else None
         )
         yield found
-        await browser.close()
         assert complaints == []
 
 
