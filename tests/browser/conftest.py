@@ -1,7 +1,7 @@
 """One Chromium for the session; a server, a database and browsers of their own for each test."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
@@ -37,11 +37,25 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 KEPT = ("ASSENTRY_HOME", "ASSENTRY_CHROMIUM", "ASSENTRY_TEST_POSTGRES_BIN")
 
 
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def house(browser: Browser, tmp_path: Path) -> AsyncIterator[House]:
+async def house(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> AsyncIterator[House]:
     """A server on SQLite, with alice and bob among its people."""
     async with built(browser, str(tmp_path / "assentry.db")) as made:
         yield made
+        if request.node.stash.get(_FAILED, False):
+            await made.last_seen()
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=["sqlite", "postgresql"])
@@ -51,3 +65,5 @@ async def either(request: pytest.FixtureRequest, browser: Browser, tmp_path: Pat
     database = str(tmp_path / "assentry.db") if sqlite else request.getfixturevalue("postgres_database")
     async with built(browser, database) as made:
         yield made
+        if request.node.stash.get(_FAILED, False):
+            await made.last_seen()

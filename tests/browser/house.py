@@ -1,12 +1,12 @@
 """A server with people before it: agents ask on the same database, each person has a browser of their own."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.async_api import Browser, BrowserContext, Error, Locator, Page, expect
 
 from assentry.core.request import Request
 from tests.stage import BOSS, Stage, stage
@@ -41,6 +41,13 @@ class House(Stage):
         made.set_default_navigation_timeout(3 * WAIT)
         self.closing.push_async_callback(made.close)
         return made
+
+    async def last_seen(self) -> None:
+        """What was on every screen is printed, for a test that failed where nobody can look any more."""
+        for context in self.browser.contexts:
+            for page in context.pages:
+                with suppress(Error):
+                    print(f"{page.url}\n{(await page.locator('body').inner_text(timeout=2000))[:4000]}")
 
     async def guest(self, person: str = "alice", **settings: Any) -> "Guest":
         """Somebody who has come in through a link, in a browser of their own."""
