@@ -133,6 +133,22 @@ async def test_modify_keeps_what_was_typed_shows_the_difference_and_runs_the_new
     await alice.sees("Changed since it was asked", within="#card")
 
 
+async def test_a_form_opened_with_the_mouse_has_the_focus_before_anything_can_be_typed(house: House) -> None:
+    await house.asks("mail", {"to": ["a"], "limit": 3}, schema=SCHEMA)
+    alice = await house.guest()
+    await alice.at('[data-act="modify"] > summary').wait_for()
+    entered = await alice.page.evaluate(
+        """() => {
+            const summary = document.querySelector('[data-act="modify"] > summary');
+            summary.dispatchEvent(new PointerEvent("click", { bubbles: true, cancelable: true, pointerType: "mouse" }));
+            return [summary.parentElement.open, document.activeElement.name];
+        }"""
+    )
+    assert entered == [True, "arg:to"]
+    await alice.at('[data-act="modify"] > summary').click()
+    assert await alice.at('[data-act="modify"]').get_attribute("open") is None
+
+
 async def test_who_types_before_the_page_is_awake_goes_on_typing_there(house: House) -> None:
     await house.asks("mail", {"to": ["a"], "limit": 3}, schema=SCHEMA)
     alice = await house.guest()

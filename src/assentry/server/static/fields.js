@@ -11,12 +11,17 @@ export function entered(box) {
   else field.select?.();
 }
 
-/** A form that is opened with the mouse is entered as by its key. A finger opens it only: a keyboard would cover it. */
+/**
+ * A form that is opened with the mouse is entered as by its key, before anything can be typed: `toggle` comes later and
+ * would move the cursor of whoever types already. A finger opens it only: a keyboard would cover it.
+ */
 function unfolded(event) {
   const summary = event.target.closest?.("#decide .act > summary");
   const box = summary?.parentElement;
   if (event.pointerType !== "mouse" || !box || box.open) return;
-  box.addEventListener("toggle", () => entered(box), { once: true });
+  event.preventDefault();
+  box.open = true;
+  entered(box);
 }
 
 /** The click that brings the focus to a number selects it; the next one puts the cursor into it. */
