@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from langgraph.types import Command, interrupt
 
 from assentry.adapters.langchain import AssentryMiddleware
 from assentry.adapters.langgraph import attach
+from assentry.adapters.langgraph.tools import HELD
 from assentry.core.request import State
 from assentry.errors import GuardError
 from tests.adapters.contract import DELETE, DONE, MAIL, House, Turn, house_of, turn
 from tests.adapters.test_langchain import asking, model
 from tests.adapters.test_langgraph import LangGraph, graph_of, scripted
+from tests.stage import PATIENCE, until
 
 CONFIG: Any = {"configurable": {"thread_id": "t1"}}
 TASK: Any = {"messages": [("user", "go")]}
@@ -129,13 +132,46 @@ async def test_several_that_wait_in_one_node_are_all_decided_without_asyncio_too
     graph.add_edge("tools", "model")
     saver = house.closing.enter_context(SqliteSaver.from_conn_string(str(tmp_path / "sync.db")))
     await attach(gate, graph.compile(checkpointer=saver)).ainvoke(TASK, CONFIG)
-    async with gate.worker(), asyncio.timeout(30):
+    async with gate.worker(), asyncio.timeout(PATIENCE):
         by_path = {each.candidate.action.args["path"]: each for each in await house.waiting(3)}
         await house.approve(by_path["c"])
         await house.deny(by_path["a"], "keep a")
         await house.modify(by_path["b"], path="d")
         await house.ended()
     assert sorted(house.world.did) == ["c", "d"]
+
+
+async def test_a_call_that_is_put_on_record_slowly_is_among_those_that_its_run_waits_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = await house.opened()
+    propose, slow = gate.propose, {"send_mail"}
+
+    async def stopped() -> bool:
+        return bool(HELD)
+
+    async def ended() -> bool:
+        return not HELD
+
+    async def proposed(action: str, *given: Any, **said: Any) -> Any:
+        if action in slow:
+            await until(stopped, "the call beside it never stopped")
+            with suppress(AssertionError):  # the node, if it ends without waiting for this call, has ended by then
+                await until(ended, seconds=0.3)
+        return await propose(action, *given, **said)
+
+    monkeypatch.setattr(gate, "propose", proposed)
+    made = attach(gate, graph_of([turn(DELETE, MAIL), DONE], house.world).compile(checkpointer=InMemorySaver()))
+    await made.ainvoke(TASK, CONFIG)
+    by_name = {request.candidate.action.name: request for request in await house.waiting(2)}
+    assert set((await house.run()).waits) == {request.id for request in by_name.values()}
+    async with gate.worker(), asyncio.timeout(PATIENCE):
+        await house.approve(by_name["send_mail"])
+        await house.in_state(by_name["send_mail"], State.DONE)
+        slow.clear()
+        await house.deny(by_name["delete_file"], "no")
+        await house.ended()
+    assert house.world.did == ["mail everyone@example.com sale"]
 
 
 async def test_a_denial_is_not_overridden_by_what_a_program_resumes_with(house: House) -> None:
@@ -171,7 +207,7 @@ async def test_a_forged_interrupt_is_a_question_like_any_other(house: House, id_
     await attach(gate, graph.compile(checkpointer=InMemorySaver())).ainvoke(TASK, CONFIG)
     (question,) = await house.waiting()
     assert question.ask.question is not None
-    async with gate.worker(), asyncio.timeout(30):
+    async with gate.worker(), asyncio.timeout(PATIENCE):
         await house.answer(question, "no")
         await house.ended()
     assert did == []
@@ -186,7 +222,7 @@ async def test_a_step_back_uses_no_approval_twice(house: House) -> None:
     )  # fmt: skip
     made = attach(gate, agent)
     await made.ainvoke(TASK, CONFIG)
-    async with gate.worker(), asyncio.timeout(30):
+    async with gate.worker(), asyncio.timeout(PATIENCE):
         await house.approve((await house.waiting())[0])
         (mail,) = await house.waiting()
         assert mail.candidate.action.name == "send_mail"
@@ -207,7 +243,7 @@ async def test_an_id_that_is_used_again_runs_nothing_and_is_told_to_the_model(ho
     again = ("c-delete", "delete_file", {"path": "/srv/other"})
     made = attach(gate, graph_of([turn(DELETE), turn(again), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke(TASK, CONFIG)
-    async with gate.worker(), asyncio.timeout(30):
+    async with gate.worker(), asyncio.timeout(PATIENCE):
         await house.approve((await house.waiting())[0])
         await house.ended()
     assert house.world.did == ["delete /srv/a"]

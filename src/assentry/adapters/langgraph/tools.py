@@ -1,6 +1,8 @@
 """The tools of a LangGraph graph: every call is proposed first, and one that waits interrupts the graph."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -36,16 +38,24 @@ class GatedTools:
         insist: Callable[[ToolCallRequest], str] = lambda _: "",
     ) -> None:
         self._gate, self._calls, self._insist = gate, ToolCalls(gate, effects), insist
+        self._together: dict[tuple[str, str], _Together] = {}
 
     async def acall(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
         """What the model gets for a call."""
         try:
             call = self._call(request)
-            standing = await self._calls.proposed(call)
-            while standing.is_held:
-                _interrupt(standing.request)
+            with self._beside() as beside:
                 standing = await self._calls.proposed(call)
-            given = await self._calls.given(call, _made(request, handler), standing, _kept)
+                while standing.is_held:
+                    try:
+                        _interrupt(standing.request)
+                    except GraphBubbleUp:
+                        await beside.stopped()
+                        raise
+                    standing = await self._calls.proposed(call)
+                if not _parks():
+                    beside.ended()
+                given = await self._calls.given(call, _made(request, handler), standing, _kept)
         except (_Failed, StartsAgain, AssentryError) as problem:
             return _instead(request, problem)
         return _message(request, given)
@@ -67,6 +77,19 @@ class GatedTools:
         except (_Failed, StartsAgain, AssentryError) as problem:
             return _instead(request, problem)
         return _message(request, given)
+
+    @contextmanager
+    def _beside(self) -> Iterator["_Beside"]:
+        """Inside, other calls that this task of the graph makes at the same time do not stop it."""
+        active = CURRENT.get()
+        where = ("" if active is None else active.id, place())
+        together = self._together.setdefault(where, _Together())
+        try:
+            with _Beside(together) as beside:
+                yield beside
+        finally:
+            if not together.present:
+                self._together.pop(where, None)
 
     def _from_thread(self, work: Any) -> Any:
         active = CURRENT.get()
@@ -184,6 +207,54 @@ def _message(request: ToolCallRequest, given: Given) -> Any:
     status = "success" if given.ran and not given.failed else "error"
     called = request.tool_call
     return ToolMessage(content=content, name=called["name"], tool_call_id=called["id"] or "", status=status)
+
+
+class _Together:
+    """Calls that a node makes at once. It ends with the first of them that stops, so that one stops after the others.
+
+    Else a call that was still being proposed would be missing from what its run parks on, and the decision on it would
+    wake nobody; and one that was about to run what is approved would find its run parked.
+    """
+
+    def __init__(self) -> None:
+        self.present: set[object] = set()
+        self.moving: set[object] = set()
+        self.still = asyncio.Event()
+
+
+class _Beside:
+    """One call among those that are made at once."""
+
+    def __init__(self, together: _Together) -> None:
+        self._together = together
+
+    def __enter__(self) -> "_Beside":
+        self._together.present.add(self)
+        self._together.moving.add(self)
+        self._together.still.clear()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._together.present.discard(self)
+        self.ended()
+
+    def ended(self) -> None:
+        """No other call needs to wait for this one."""
+        self._together.moving.discard(self)
+        if not self._together.moving:
+            self._together.still.set()
+
+    async def stopped(self) -> None:
+        """This call waits for a person, and every other one does too or is over."""
+        await asyncio.sleep(0)  # what was made at the same time has begun by now
+        self.ended()
+        await self._together.still.wait()
+
+
+def _parks() -> bool:
+    """The run that the calling code belongs to parks where it waits; then nothing of it goes on here."""
+    active = CURRENT.get()
+    return active is not None and bool(active.record.host)
 
 
 HELD: dict[str, dict[str, str]] = {}
