@@ -10,6 +10,7 @@ import assentry
 from assentry.assemble import desk
 from assentry.core.run import RunState
 from assentry.settings import load
+from tests.stage import PATIENCE
 
 
 class Decider(threading.Thread):
@@ -25,7 +26,7 @@ class Decider(threading.Thread):
 
     async def decide(self) -> None:
         table = await desk(load({"database": self.database}))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (found := (await table.inbox.page()).requests):
                 await asyncio.sleep(0.01)
         (request,) = found

@@ -24,7 +24,7 @@ from assentry.adapters.mcp_proxy.servers import Server
 from assentry.assemble import errands_for, keys_for
 from assentry.engine.errands import Notebook
 from assentry.settings import load
-from tests.stage import Stage
+from tests.stage import PATIENCE, Stage
 
 SERVER, PLAIN = (Path(__file__).parent / name for name in ("mcp_server.py", "mcp_plain.py"))
 
@@ -113,7 +113,7 @@ class Wire:
         return await self.until(lambda each: each.get("id") == number and "method" not in each)
 
     async def until(self, fits: Any) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 self.news.clear()
                 for each in self.heard:
@@ -166,7 +166,7 @@ async def serving(place: Place, *more: str, port: int = 0) -> AsyncIterator[tupl
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/mcp"
     try:
-        async with asyncio.timeout(30), httpx.AsyncClient() as client:
+        async with asyncio.timeout(PATIENCE), httpx.AsyncClient() as client:
             while True:
                 try:
                     await client.get(url)

@@ -24,6 +24,7 @@ from assentry.ports import Filter
 from tests import forked
 from tests.adapters.contract import DELETE, MAIL, READ, Contract, House, Turn, World, house_of, turn
 from tests.adapters.model_server import ModelServer, model_server
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.proof
 
@@ -389,7 +390,7 @@ async def test_a_session_whose_process_died_before_it_parked_says_what_to_do(
     assert await killed.wait() == 9
     gate = await house.opened()
     attach(gate, options_for(server, house.world, tmp_path))
-    async with gate.worker(), asyncio.timeout(20):
+    async with gate.worker(), asyncio.timeout(PATIENCE):
         while (run := await house.run()).state is not RunState.FAILED:
             await asyncio.sleep(0.05)
     assert "begin it again with another key" in run.error

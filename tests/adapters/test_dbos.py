@@ -26,7 +26,7 @@ from assentry.core.run_life import Enter, Stop, advance_run
 from assentry.errors import GuardError, InvalidArguments, RunStopped
 from assentry.ports import Filter, RunFilter
 from assentry.settings import load
-from tests.stage import Stage, stage
+from tests.stage import PATIENCE, Stage, stage
 
 SCRIPT = Path(__file__).parent / "dbos_process.py"
 
@@ -132,7 +132,7 @@ async def test_a_parked_workflow_goes_on_once_decided_and_its_finished_steps_are
     assert (status.status, status.queue_name, works.host._seats) == ("ENQUEUED", SHELF, {})
     async with works.gate.worker():
         await works.said(lambda it: works.inbox.approve(works.me, it))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while "find b" not in works.did:
                 await asyncio.sleep(0.01)
         await works.said(lambda it: works.inbox.approve(works.me, it))
@@ -272,7 +272,7 @@ async def test_an_outcome_that_dbos_has_on_record_is_taken_from_there(works: Any
         return list(await works.find("a"))
 
     async def dies(*_: Any) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while (await works.status()).status != "SUCCESS":
                 await asyncio.sleep(0.01)
         raise asyncio.CancelledError

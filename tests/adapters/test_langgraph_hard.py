@@ -28,6 +28,7 @@ from assentry.core.run import RunState
 from assentry.errors import GuardError, InvalidDecision
 from tests.adapters.contract import DELETE, DONE, House, house_of, turn
 from tests.adapters.test_langgraph import LangGraph, graph_of
+from tests.stage import PATIENCE
 
 CONFIG: Any = {"configurable": {"thread_id": "t1"}}
 
@@ -64,7 +65,7 @@ async def test_what_a_program_resumes_with_decides_nothing(house: House) -> None
         assert house.world.did == []
     (request,) = await house.requests()
     await house.approve(request)
-    async with gate.worker(), asyncio.timeout(30):
+    async with gate.worker(), asyncio.timeout(PATIENCE):
         await house.ended()
     assert house.world.did == ["delete /srv/a"]
 
@@ -160,7 +161,7 @@ async def test_a_replayed_node_repeats_nothing_that_was_guarded(house: House) ->
         assert question.candidate.says == "sure?"
         await house.answer(question, "quite")
         await house.approve((await house.waiting())[0])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await house.ended()
     assert did == ["note x", "delete a", "note x", "delete a"]
     assert (await made.aget_state(CONFIG)).values["did"] == ["a", "a", "quite"]
@@ -185,7 +186,7 @@ async def test_the_agent_inboxs_shape_is_a_card_and_gets_its_own_answers(house: 
         await house.approve(first)
         await house.modify((await house.waiting())[0], path="z")
         await house.deny((await house.waiting())[0], "keep c")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await house.ended()
     said = [json.loads(each) for each in (await made.aget_state(CONFIG)).values["did"]]
     assert said[0] == {"type": "accept", "args": None}
@@ -213,7 +214,7 @@ async def test_what_the_agent_inbox_does_not_allow_is_not_offered(house: House) 
         with pytest.raises(InvalidDecision, match="hears no words"):
             await house.inbox.revise(house.me, request.id, "another one", seen_digest=request.shown_digest)
         await house.deny(request, "keep it")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await house.ended()
     assert (await made.aget_state(CONFIG)).values["did"] == ['{"type": "ignore", "args": null}']
 
@@ -242,7 +243,7 @@ async def test_a_tool_that_asks_inside_starts_again_and_is_asked_about_once(hous
     async with gate.worker():
         (question,) = await house.waiting()
         await house.answer(question, "shopping")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await house.ended()
     assert did == ["milk shopping"]
     assert len(await house.requests()) == 1
@@ -270,7 +271,7 @@ async def test_checkpointers_with_and_without_asyncio(
     assert result["__interrupt__"]
     async with gate.worker():
         await house.answer((await house.waiting())[0], "this one")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             run = await house.ended()
     assert run.outcome == {"did": ["this one"]}
 
@@ -311,7 +312,7 @@ async def test_a_killed_process_loses_nothing(house: House, tmp_path: Path) -> N
     await house.approve((await house.waiting())[0])
     second = await asyncio.create_subprocess_exec(*words, "work", stdout=asyncio.subprocess.PIPE)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             run = await house.ended()
     finally:
         second.kill()

@@ -19,6 +19,7 @@ from assentry.adapters.langgraph import attach
 from assentry.core.request import State
 from tests.adapters.contract import House, house_of
 from tests.adapters.test_langgraph import LangGraph
+from tests.stage import PATIENCE
 from tests.stores.logins import owner_login
 
 TASK: Any = {"messages": [("user", "tidy up")]}
@@ -133,7 +134,7 @@ async def test_both_work_in_one_database_whichever_was_there_first(
     async with gate.worker():
         (request,) = await house.waiting()
         await house.approve(request)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await house.ended()
     assert house.world.did == ["a"]
     assert [each.type for each in await messages(held.graph, "held")] == ["human", "ai", "tool", "ai"]

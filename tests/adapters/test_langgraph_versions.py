@@ -24,6 +24,7 @@ from assentry.core.run import Run, RunState
 from assentry.errors import GuardError
 from tests.adapters.contract import House
 from tests.adapters.test_langgraph_hard import CONFIG, Texts, house  # noqa: F401  a fixture
+from tests.stage import PATIENCE
 
 
 def ask_old(_: Any) -> dict[str, Any]:
@@ -178,7 +179,7 @@ async def test_a_worker_with_other_code_leaves_the_run_to_one_that_fits(
     await newer.ainvoke({"did": []}, {"configurable": {"thread_id": "t2"}})
     (question,) = await house.waiting()
     with caplog.at_level(logging.WARNING, "assentry.worker"):
-        async with other.worker(), asyncio.timeout(30):
+        async with other.worker(), asyncio.timeout(PATIENCE):
             # It has looked at both by the time it goes on with its own, and at the first one only once.
             await house.answer(question, "3")
             assert [each.candidate.says for each in await house.waiting()] == ["first?"]
@@ -187,7 +188,7 @@ async def test_a_worker_with_other_code_leaves_the_run_to_one_that_fits(
     assert len(caplog.records) == 1
     assert await house.desk.store.run("default", run.id) == run
     made = attach(later, nested(ask_old, saver))
-    async with later.worker(), asyncio.timeout(30):
+    async with later.worker(), asyncio.timeout(PATIENCE):
         while (await house.desk.store.run("default", run.id)).state is not RunState.FINISHED:
             await asyncio.sleep(0.02)
     assert (await made.aget_state(CONFIG)).values["did"] == ["first 1", "second 2"]
@@ -253,5 +254,5 @@ async def test_runs_that_other_code_parked_do_not_hide_those_behind_them(house: 
     await newer.ainvoke({"did": []}, CONFIG)
     (request,) = await house.waiting()
     await house.answer(request, "2")
-    async with later.worker(capacity=1), asyncio.timeout(30):
+    async with later.worker(capacity=1), asyncio.timeout(PATIENCE):
         assert [each.candidate.says for each in await house.waiting()] == ["first?"]

@@ -14,6 +14,7 @@ from assentry.adapters.mcp_proxy.servers import Server
 from assentry.core.request import State
 from assentry.ports import Filter
 from tests.adapters.mcp_place import Place, Wire
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.proof
 
@@ -224,7 +225,7 @@ async def test_a_call_that_cannot_be_sent_is_on_record_as_failed(one: Place, mon
         await one.approve(request)
         assert "did not run" in str(await wire.answer(1))
         await one.in_state(request, State.FAILED)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while proxy._tasks:  # nothing is renewed
                 await asyncio.sleep(0.02)
     assert one.ledger == []

@@ -23,6 +23,7 @@ from assentry.engine.identity import Identities
 from assentry.server.serving import Address, standing
 from assentry.settings import load
 from tests.adapters.mcp_place import Place, Wire, text
+from tests.stage import PATIENCE
 
 CARDS = "https://assentry.example"
 
@@ -237,7 +238,7 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
             assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
             call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
             (request,) = await one.waiting()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while not opened:
                     await asyncio.sleep(0.02)
             assert opened == [f"{place.url}/r/{request.code}"]

@@ -12,6 +12,7 @@ from mcp import Client
 from assentry.adapters.mcp_proxy.servers import Server, at
 from assentry.core.request import State
 from tests.adapters.mcp_place import Place, free_port, serving, text
+from tests.stage import PATIENCE
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -63,7 +64,7 @@ async def test_what_the_server_says_by_itself_arrives(one: Place) -> None:
         serving(one) as (url, _),
         one.inside(at(url, [], "files"), mode="legacy", message_handler=hear) as client,
     ):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while "ToolListChangedNotification" not in heard:
                 assert text(await client.call_tool("list_news", {})) == "nothing"
 
@@ -113,7 +114,7 @@ async def test_a_server_that_dies_in_the_middle_leaves_an_outcome_that_nobody_kn
         await wire.call(1, "delete_slowly", path="/a")
         (request,) = await one.waiting()
         await one.approve(request)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while one.ledger != ["/a"]:
                 await asyncio.sleep(0.02)
         process.kill()

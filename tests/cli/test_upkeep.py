@@ -158,7 +158,7 @@ def test_a_worker_runs_what_is_approved_and_stops_in_order(
             assert time.monotonic() < end
             time.sleep(0.05)
         worker.send_signal(stop)
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
     assert (here / "noted").read_text() == "hello"
 
 
@@ -194,7 +194,7 @@ def test_a_worker_without_a_module_moves_deadlines(assentry: Assentry, agent: Ag
             assert time.monotonic() < end
             time.sleep(0.05)
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
     assert agent.now(request).state is State.EXPIRED
 
 

@@ -23,6 +23,7 @@ from assentry.core.verdict import GateKind
 from assentry.engine import asking
 from assentry.engine.grants import give
 from assentry.errors import ActionFailed, GuardError, InvalidArguments
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -262,7 +263,7 @@ async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeyp
     grant = await give(house.desk.store, "default", house.me, once)
     await house.gate._judgement.refresh()
     async with house.gate.worker():
-        await asyncio.wait_for(_done(wire_transfer, "ann"), 20)
+        await asyncio.wait_for(_done(wire_transfer, "ann"), PATIENCE)
         honest = asking.Judgement.candidate
 
         def pretend(self: Any, *args: Any, **more: Any) -> Candidate:
@@ -270,7 +271,7 @@ async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeyp
             return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH, grant=grant.id))
 
         monkeypatch.setattr(asking.Judgement, "candidate", pretend)
-        forged = await asyncio.wait_for(_done(wire_transfer, "mallory"), 20)
+        forged = await asyncio.wait_for(_done(wire_transfer, "mallory"), PATIENCE)
         assert (forged.state, "not charged" in forged.reason) == (State.CANCELLED, True)
     assert ran == ["ann"]
 

@@ -43,7 +43,7 @@ def lives_again(gate: assentry.Gate) -> None:
 
 async def abandoned(house, request_id: str):
     """The request once it says that nobody waits for it."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while True:
             await clear(house.desk.store, "default")
             request = await house.desk.store.request("default", request_id)

@@ -11,6 +11,7 @@ import assentry
 from assentry.core.request import Review, State
 from assentry.errors import GuardError, InvalidDecision
 from assentry.ports import Filter
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -305,7 +306,7 @@ def test_a_synchronous_function_waits_without_asyncio(database, tmp_path):
 
     async def decide() -> None:
         table = await desk(load({"database": database}))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (found := (await table.inbox.page()).requests):
                 await asyncio.sleep(0.01)
         await table.inbox.approve(table.person(), found[0].id)

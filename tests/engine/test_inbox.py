@@ -237,7 +237,7 @@ async def test_a_policy_that_no_longer_loads_makes_everything_wait(house):
         return Entry("policy.applied", now, "default", f"policy:{version}", "a newer version", {})
 
     await house.desk.store.apply_policy("default", "rules: [{nonsense: true}]", "a newer version", entry)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while house.gate.policy.version != -1:
             await asyncio.sleep(0.01)
     house.start(write_file("b"))

@@ -17,6 +17,7 @@ from assentry.errors import ActionFailed, GuardError
 from assentry.ports import RunFilter
 from tests.engine.conftest import House
 from tests.engine.test_runs import World
+from tests.stage import PATIENCE
 
 Work = Callable[[assentry.Gate, World], Awaitable[Any]]
 
@@ -29,7 +30,7 @@ async def by_goal(house: House) -> dict[str, list[Run]]:
 
 
 async def outer(house: House, state: RunState) -> Run:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (run := (await by_goal(house))["Outer"][0]).state is not state:
             await asyncio.sleep(0.01)
     return run

@@ -13,6 +13,7 @@ from assentry.engine.oversight import Oversight
 from assentry.errors import Limited, RunStopped
 from assentry.ports import Filter
 from tests.engine.conftest import House
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -51,7 +52,7 @@ async def test_once_people_have_decided_it_may_ask_again(house: House) -> None:
         await house.gate.propose("transfer_money", {"amount": 99.0})
     (request, *_) = (await house.inbox.page()).requests
     await house.inbox.deny(house.me, request.id, "no")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await house.gate.propose("transfer_money", {"amount": 99.0})
@@ -184,14 +185,14 @@ async def test_an_agent_that_is_denied_again_and_again_is_paused(house: House) -
     (switch,) = await house.desk.store.switches("default")
     assert (switch.agent, switch.setting, switch.by) == ("cleanup", Setting.PAUSE, "assentry")
     assert switch.reason == "3 of its requests in a row were denied"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while house.gate._judgement.held_up("cleanup") is None:
             await asyncio.sleep(0.005)
     with pytest.raises(RunStopped, match="in a row were denied"):
         await house.gate.propose("transfer_money", {"amount": 9.0})
     async for _ in Oversight(house.desk.store, "default").release(house.me, "cleanup"):
         pass
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while house.gate._judgement.held_up("cleanup") is not None:
             await asyncio.sleep(0.005)
     await denied(house, 2, 10)  # counted anew
@@ -271,7 +272,7 @@ async def test_calls_at_once_use_up_no_more_than_the_run_was_given(
 
     house.start(work())
     requests = await house.waiting(8 - allowed)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len(did) < allowed:
             await asyncio.sleep(0.01)
     assert (len(did), len(requests)) == (allowed, 8 - allowed)
@@ -339,7 +340,7 @@ async def test_where_nothing_is_held_a_run_beyond_its_scope_goes_on(house: House
     await house.policy("mode: observe")
     did: list[str] = []
     drop = dropper(house.gate, did)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async with house.gate.run("Tidy up", scope={"actions": ["drop"], "files": 1}):
             for path in ("/srv/a", "/srv/b", "/srv/c"):
                 await drop(path)

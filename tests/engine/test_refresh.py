@@ -12,6 +12,7 @@ from assentry.core.run import RunState
 from assentry.errors import GuardError
 from assentry.ports import Filter
 from tests.engine.conftest import House
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -47,7 +48,7 @@ async def second_round(house: House, request: Request) -> Request:
 
 async def old(house: House, request: Request) -> None:
     """So long ago that it is to be looked up again."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while await house.desk.store.now() - request.ask.created_at < timedelta(seconds=1.01):
             await asyncio.sleep(0.02)
 

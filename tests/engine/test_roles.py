@@ -18,6 +18,7 @@ from assentry.errors import NotAllowed
 from assentry.settings import load
 from assentry.stores.postgres import PostgresStore
 from tests.postgres import beside
+from tests.stage import PATIENCE
 
 
 def as_user(url: str, user: str) -> str:
@@ -56,7 +57,7 @@ async def test_an_agents_login_does_all_a_gate_does_and_cannot_decide(postgres_d
     call = asyncio.create_task(delete_files(["a", "b"]))
     forger = await desk(load({"database": agent_url}))
     owner = await desk(load({"database": postgres_database}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not (found := (await owner.inbox.page()).requests):
             await asyncio.sleep(0.01)
     (request,) = found

@@ -12,6 +12,7 @@ from assentry.errors import RunStopped
 from assentry.ports import Filter
 from assentry.stores import rows
 from tests.engine.conftest import House
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -208,7 +209,7 @@ async def test_an_ambiguous_task_is_clarified_before_it_starts_and_a_clear_one_i
     assert request.ask.question is not None
     assert "old" in request.ask.question.text
     await house.inbox.answer(house.me, request.id, "older than a year")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not task.done():
             for other in (await house.inbox.page()).requests:
                 await house.inbox.answer(house.me, other.id, "whatever is there")
@@ -259,4 +260,4 @@ async def test_a_checkpoint_that_passed_in_silence_is_no_look_at_the_run(house: 
             await house.inbox.seen(house.me, request.id)
         else:
             await house.inbox.approve(house.me, request.id)
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, PATIENCE)

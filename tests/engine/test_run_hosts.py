@@ -18,6 +18,7 @@ from assentry.errors import Conflict, GuardError, RunStopped
 from assentry.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import World
+from tests.stage import PATIENCE
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.usefixtures("house")]
 
@@ -142,13 +143,13 @@ async def test_a_hosted_run_waits_until_somebody_has_looked_into_an_unknown_outc
     (request,) = await house.waiting()
     await house.inbox.approve(house.me, request.id)
     dying = house.start(resumed(gate._office, gate._hosts["loop"], await house.run()))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await started.wait()
     dying.cancel()  # as if its process were gone, halfway through
     await asyncio.gather(dying, return_exceptions=True)
     async with gate.worker():
         await house.in_state(request.id, State.UNKNOWN)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (run := await house.run()).state is not RunState.PARKED or run.waits != (request.id,):
                 await asyncio.sleep(0.01)
         await house.inbox.reconcile(house.me, request.id, Finding.DONE, "the file is gone")

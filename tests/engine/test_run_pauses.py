@@ -15,6 +15,7 @@ from assentry.errors import Conflict, RunStopped
 from assentry.ports import Filter
 from tests.engine.conftest import House
 from tests.engine.run_world import World
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -131,7 +132,7 @@ async def test_a_paused_run_whose_process_waits_does_nothing_until_it_goes_on(ho
     assert not task.done()
     assert world.did == ["move a"]
     await house.said(Continue("ann"))
-    assert await asyncio.wait_for(task, 20) == "X0"
+    assert await asyncio.wait_for(task, PATIENCE) == "X0"
 
 
 async def test_what_is_approved_while_its_run_is_paused_does_not_run_before_it_goes_on(house: House) -> None:
@@ -148,7 +149,7 @@ async def test_what_is_approved_while_its_run_is_paused_does_not_run_before_it_g
     await asyncio.sleep(0.3)
     assert world.did == []
     await house.said(Continue("ann"))
-    assert await asyncio.wait_for(task, 20) == 1
+    assert await asyncio.wait_for(task, PATIENCE) == 1
 
 
 async def test_a_hosted_run_that_is_paused_puts_itself_down_and_is_resumed(house: House) -> None:
@@ -173,7 +174,7 @@ async def test_a_hosted_run_that_is_paused_puts_itself_down_and_is_resumed(house
     await house.said(Pause("ann"))
     go.set()
     with pytest.raises(RunStopped):
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, PATIENCE)
     assert (await house.run()).state is RunState.PAUSED
     async with house.gate.worker():
         await house.said(Continue("ann"))
@@ -203,7 +204,7 @@ async def test_a_worker_runs_nothing_of_a_run_that_is_paused_or_stopped(house: H
         await asyncio.sleep(0.3)
         assert did == []
         await house.said(Stop("ann", "enough"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (await house.desk.store.request("default", parked.value.request_id)).state is not State.CANCELLED:  # type: ignore[union-attr]
                 await asyncio.sleep(0.02)
     assert did == []

@@ -17,6 +17,7 @@ from assentry.errors import GuardError, InvalidArguments
 from assentry.ports import Filter, RunFilter, View
 from tests.engine.conftest import House
 from tests.engine.run_world import World
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("house")
 
@@ -133,7 +134,7 @@ async def test_whoever_lost_a_run_has_no_say_in_it_however_much_it_hears(house: 
             return advance_run(view.run, Enter("elsewhere", timedelta(seconds=30)), view.now + timedelta(hours=1))
 
         await other._store.transact("default", None, taken, run=record.id)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while run.record.worker != "elsewhere":
                 await run._look()
         with pytest.raises(assentry.Conflict):
@@ -157,7 +158,7 @@ async def test_a_call_cancelled_while_it_begins_is_on_record_as_not_run(house: H
 
     store.transact = slow  # type: ignore[method-assign]
     await house.inbox.approve(house.me, request.id)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await began.wait()
     task.cancel()
     failed = await house.in_state(request.id, State.FAILED)
@@ -193,7 +194,7 @@ async def test_what_happens_to_a_run_elsewhere_is_heard_here_with_its_version(ho
     stop = house.gate._store.watch(lambda news: heard.update(news or {}))
     async with house.gate.run("Tidy up") as run:
         await Oversight(house.desk.store, "default").pause(house.me, await house.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while heard.get(f"run:{run.id}", 0) < 2:
                 await asyncio.sleep(0.005)
         await Oversight(house.desk.store, "default").go(house.me, await house.run())

@@ -17,6 +17,7 @@ from assentry.errors import NotAllowed, RunStopped
 from assentry.ports import RunFilter
 from tests.engine.conftest import House
 from tests.engine.run_world import World
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -39,7 +40,7 @@ async def release(house: House, agent: str) -> list[Any]:
 
 async def heard(house: House, enough: Any) -> None:
     """The gate knows of it: notices take a moment."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not enough(house.gate._judgement.held_up("cleanup")):
             await asyncio.sleep(0.005)
 

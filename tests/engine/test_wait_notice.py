@@ -12,6 +12,7 @@ import pytest
 
 import assentry
 from assentry.errors import GuardError
+from tests.stage import PATIENCE
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -77,7 +78,7 @@ async def test_a_call_may_park_although_its_function_waits(house):
 
     step = delete.with_(key="one", wait=0)
     with pytest.raises(assentry.Parked) as parked:
-        await asyncio.wait_for(step("a"), 10)
+        await asyncio.wait_for(step("a"), PATIENCE)
     (request,) = await house.waiting()
     assert parked.value.request_id == request.id
     with pytest.raises(assentry.Parked) as again:
@@ -110,7 +111,7 @@ async def test_in_a_run_too_a_call_may_park_at_once(house):
             await delete.with_(wait=0)("a")
 
     with pytest.raises(assentry.Parked):
-        await asyncio.wait_for(work(), 10)
+        await asyncio.wait_for(work(), PATIENCE)
 
 
 @pytest.mark.parametrize("wait", [-1, "soon", True, float("nan"), float("inf")])

@@ -11,6 +11,7 @@ from assentry.core.decision import Finding
 from assentry.core.request import State
 from assentry.errors import LeaseLost, StoreFull
 from assentry.ports import Filter
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -56,7 +57,7 @@ async def test_a_verify_that_cannot_tell_is_not_asked_without_end_and_holds_up_n
     for request in lost:
         await house.lost(request)
     async with house.gate.worker(capacity=2):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(asked) < 5:
                 await asyncio.sleep(0.01)
         request = await submitted("wanted")
@@ -107,7 +108,7 @@ async def test_what_is_allowed_again_runs_again_also_in_the_worker_that_lost_it(
         await house.lapsed(request)
         await house.inbox.reconcile(house.me, request.id, Finding.RETRY)
         go_on.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while "execution.late" not in await house.kinds(request.id):
                 await asyncio.sleep(0.01)
         await house.inbox.approve(house.me, request.id)
@@ -174,7 +175,7 @@ async def test_what_falls_due_while_a_round_goes_on_is_not_left_until_the_slow_s
         pass
 
     async def slow(office):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while worker._later["r"][1] > asyncio.get_running_loop().time():
                 await asyncio.sleep(0.01)
 

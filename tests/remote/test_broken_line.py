@@ -22,6 +22,7 @@ from assentry.engine.identity import Identities
 from assentry.ports import Filter
 from assentry.settings import load
 from tests.remote.place import Place
+from tests.stage import PATIENCE
 
 
 class Cutter:
@@ -88,11 +89,11 @@ async def test_answers_that_are_lost_are_asked_for_again_and_nothing_happens_twi
         cutter.cuts = [b"POST /api/v1/agent/proposals?", b"/begin", b"/finish", b"GET /api/v1/agent/proposals/"]
         call = place.start(delete_files(["/a"]))
         [request] = await place.waiting()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not place.server.premises.agents._waiting:
                 await asyncio.sleep(0.01)
         await place.approve(request)
-        assert await asyncio.wait_for(call, 30) == 1
+        assert await asyncio.wait_for(call, PATIENCE) == 1
         assert cutter.cuts == []
         assert cutter.cut == 4
         assert ran == [["/a"]]
@@ -113,7 +114,7 @@ async def test_a_watched_call_whose_answer_is_lost_is_begun_once(place: Place):
             return text
 
         cutter.cuts = [b"POST /api/v1/agent/proposals?"]
-        assert await asyncio.wait_for(write_note("x"), 20) == "x"
+        assert await asyncio.wait_for(write_note("x"), PATIENCE) == "x"
         assert (cutter.cut, ran) == (1, ["x"])
         [request] = (await place.inbox.page(Filter(agent="cleanup"))).requests
         assert (request.state, request.fence) == (State.DONE, 1)
@@ -129,12 +130,12 @@ async def test_a_server_that_is_not_there_is_told_after_a_while(place: Place):
         pytest.fail("ran although nobody said that it may")
 
     place.server.stop()
-    async with asyncio.timeout(20), httpx.AsyncClient() as client:
+    async with asyncio.timeout(PATIENCE), httpx.AsyncClient() as client:
         with suppress(httpx.TransportError):
             while await client.get(f"{place.url}/healthz"):
                 await asyncio.sleep(0.01)
     with pytest.raises(assentry.Unreachable):
-        await asyncio.wait_for(list_files("/"), 30)
+        await asyncio.wait_for(list_files("/"), PATIENCE)
     await gate.close()
 
 
@@ -154,7 +155,7 @@ class Process:
 
     async def start(self) -> None:
         self.process = self._started()
-        async with asyncio.timeout(60), httpx.AsyncClient() as client:
+        async with asyncio.timeout(PATIENCE), httpx.AsyncClient() as client:
             while True:
                 with suppress(httpx.TransportError):
                     if (await client.get(f"{self.url}/readyz")).status_code == 200:
@@ -188,7 +189,7 @@ async def test_a_waiting_call_outlives_a_server_that_is_killed(database: str, tm
             return len(paths)
 
         call = asyncio.create_task(delete_files.acall(["/a"]))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not (found := (await table.inbox.page()).requests):
                 await asyncio.sleep(0.02)
         server.kill()
@@ -196,7 +197,7 @@ async def test_a_waiting_call_outlives_a_server_that_is_killed(database: str, tm
         await table.inbox.approve(table.person(), found[0].id, confirm=(await table.inbox.brief(found[0].id)).phrase)
         assert not call.done()
         await server.start()
-        assert await asyncio.wait_for(call, 40) == 1
+        assert await asyncio.wait_for(call, PATIENCE) == 1
         request = await table.store.request("default", found[0].id)
         assert request is not None
         assert request.state is State.DONE
@@ -228,7 +229,7 @@ async def test_an_agent_killed_between_begin_and_finish_leaves_an_unknown_outcom
         [request] = await place.waiting()
         await place.approve(request)
         assert agent.stdout is not None
-        assert await asyncio.wait_for(asyncio.to_thread(agent.stdout.readline), 30) == b"running\n"
+        assert await asyncio.wait_for(asyncio.to_thread(agent.stdout.readline), PATIENCE) == b"running\n"
         os.kill(agent.pid, signal.SIGKILL)
         await place.in_state(request.id, State.UNKNOWN)
     finally:

@@ -18,6 +18,7 @@ from assentry.engine.oversight import Oversight
 from assentry.errors import GuardError, SettingsError
 from assentry.ports import Filter, RunFilter
 from tests.remote.place import Place
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -78,7 +79,7 @@ async def test_a_held_call_runs_once_it_is_approved(place: Place, gate: assentry
     [request] = await place.waiting()
     assert request.ask.claims["why"] == "they are old"
     await place.approve(request)
-    assert await asyncio.wait_for(call, 10) == 2
+    assert await asyncio.wait_for(call, PATIENCE) == 2
     assert keys == [(await place.in_state(request.id, State.DONE)).idempotency_key]
 
 
@@ -91,7 +92,7 @@ async def test_a_denied_call_raises_as_with_a_local_gate(place: Place, gate: ass
     [request] = await place.waiting()
     await place.deny(request, "they are in use")
     with pytest.raises(assentry.Denied, match="they are in use") as denied:
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENCE)
     assert denied.value.request_id == request.id
     assert "plan on without it" in denied.value.next_step
 
@@ -104,7 +105,7 @@ async def test_exactly_the_changed_bytes_run(place: Place, gate: assentry.Gate):
     call = place.start(delete_files(["/a", "/b"]))
     [request] = await place.waiting()
     await place.inbox.modify(place.me, request.id, {"paths": ["/a"], "deep": False})
-    assert await asyncio.wait_for(call, 10) == ["/a"]
+    assert await asyncio.wait_for(call, PATIENCE) == ["/a"]
 
 
 async def test_a_plain_function_waits_in_its_thread(place: Place, gate: assentry.Gate):
@@ -118,7 +119,7 @@ async def test_a_plain_function_waits_in_its_thread(place: Place, gate: assentry
     call = place.start(asyncio.to_thread(delete_files, ["/a"]))
     [request] = await place.waiting()
     await place.approve(request)
-    assert await asyncio.wait_for(call, 10) == 1
+    assert await asyncio.wait_for(call, PATIENCE) == 1
 
 
 async def test_an_error_of_the_function_is_on_record_and_raised(place: Place, gate: assentry.Gate):
@@ -130,7 +131,7 @@ async def test_an_error_of_the_function_is_on_record_and_raised(place: Place, ga
     [request] = await place.waiting()
     await place.approve(request)
     with pytest.raises(OSError, match="disk is gone"):
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENCE)
     assert (await place.in_state(request.id, State.FAILED)).error == "OSError: disk is gone"
 
 
@@ -146,7 +147,7 @@ async def test_secrets_reach_the_function_and_no_record(place: Place, gate: asse
     [request] = await place.waiting()
     assert secret not in request.candidate.args_text
     await place.approve(request)
-    assert await asyncio.wait_for(call, 10) == f"sent with {secret}"
+    assert await asyncio.wait_for(call, PATIENCE) == f"sent with {secret}"
     assert seen == [secret]
     assert secret not in (await place.in_state(request.id, State.DONE)).result_text
 
@@ -176,7 +177,7 @@ async def test_a_call_with_a_key_finds_its_result_again(place: Place, gate: asse
     calls = [place.start(keyed.acall(["/a"])) for _ in range(3)]
     [request] = await place.waiting()
     await place.approve(request)
-    assert await asyncio.wait_for(asyncio.gather(*calls), 20) == [1, 1, 1]
+    assert await asyncio.wait_for(asyncio.gather(*calls), PATIENCE) == [1, 1, 1]
     assert await keyed.acall(["/a"]) == 1
     assert ran == [["/a"]]
 
@@ -207,7 +208,7 @@ async def test_a_question_gets_its_answer(place: Place, gate: assentry.Gate):
     call = place.start(gate.ask("Which colour?", choices=["red", "blue"]))
     [request] = await place.waiting()
     await place.inbox.answer(place.me, request.id, "blue")
-    assert await asyncio.wait_for(call, 10) == "blue"
+    assert await asyncio.wait_for(call, PATIENCE) == "blue"
 
 
 async def test_code_without_asyncio_has_the_same_gate(place: Place):
@@ -225,7 +226,7 @@ async def test_code_without_asyncio_has_the_same_gate(place: Place):
     call = place.start(asyncio.to_thread(work))
     [request] = await place.waiting()
     await place.inbox.answer(place.me, request.id, "blue")
-    assert await asyncio.wait_for(call, 20) == "blue"
+    assert await asyncio.wait_for(call, PATIENCE) == "blue"
 
 
 async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: assentry.Gate):
@@ -248,7 +249,7 @@ async def test_a_run_has_steps_checkpoints_and_an_outcome(place: Place, gate: as
     await place.in_state(stop.id, State.DONE)
     [request] = await place.waiting()
     await place.approve(request)
-    await asyncio.wait_for(call, 20)
+    await asyncio.wait_for(call, PATIENCE)
     [run] = await place.desk.store.runs("default", RunFilter())
     assert (run.state, run.outcome) == (RunState.FINISHED, {"shown": {"files": 1}, "gone": 1})
     assert [(step.says, step.done) for step in run.plan] == [("look", True), ("delete", False)]
@@ -303,7 +304,7 @@ async def test_a_draft_goes_back_and_forth(place: Place, gate: assentry.Gate):
     [second] = await place.until(lambda found: bool(found) and found[0].id != first.id, Filter(states=(State.PENDING,)))
     assert second.ask.draft_of == first.id
     await place.approve(second)
-    assert await asyncio.wait_for(call, 20) == "hi, warmer"
+    assert await asyncio.wait_for(call, PATIENCE) == "hi, warmer"
 
 
 async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assentry.Gate):
@@ -320,12 +321,12 @@ async def test_a_stopped_run_ends_at_its_next_gate(place: Place, gate: assentry.
             await delete_files(["/a"])
 
     call = place.start(work())
-    await asyncio.wait_for(entered.wait(), 10)
+    await asyncio.wait_for(entered.wait(), PATIENCE)
     [run] = await place.desk.store.runs("default", RunFilter())
     await Oversight(place.desk.store, "default").stop(place.me, run, "enough")
     go.set()
     with pytest.raises(assentry.RunStopped):
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENCE)
     [run] = await place.desk.store.runs("default", RunFilter())
     assert run.state is RunState.STOPPED
 
@@ -339,7 +340,7 @@ async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(place: Place, 
     [request] = await place.waiting()
     await place.inbox.deny(place.me, request.id, "no", stop=True)
     with pytest.raises(assentry.RunStopped):
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENCE)
     [run] = await place.desk.store.runs("default", RunFilter())
     assert run.state is RunState.STOPPED
 
@@ -358,17 +359,17 @@ async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assentry.Gate)
             return await list_files("/a")
 
     call = place.start(work())
-    await asyncio.wait_for(entered.wait(), 10)
+    await asyncio.wait_for(entered.wait(), PATIENCE)
     over = Oversight(place.desk.store, "default")
     [run] = await place.desk.store.runs("default", RunFilter())
     await over.pause(place.me, run)
     go.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not place.server.premises.agents._waiting:  # it asks the server when the pause ends
             await asyncio.sleep(0.01)
     assert not call.done()
     await over.go(place.me, run)
-    assert await asyncio.wait_for(call, 10) == ["/a"]
+    assert await asyncio.wait_for(call, PATIENCE) == ["/a"]
 
 
 async def test_the_stop_switch_turns_the_agent_away_and_a_pause_lets_it_wait(place: Place, gate: assentry.Gate):
@@ -385,16 +386,16 @@ async def test_the_stop_switch_turns_the_agent_away_and_a_pause_lets_it_wait(pla
     assert not call.done()
     async for _ in over.release(Principal("root"), "cleanup"):
         pass
-    assert await asyncio.wait_for(call, 10) == 1
+    assert await asyncio.wait_for(call, PATIENCE) == 1
     async for _ in over.hold(Principal("root"), "cleanup", Setting.STOP, "enough"):
         pass
     far = place.server.premises.gate
     assert far is not None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while far._judgement.held_up("cleanup") is None:
             await asyncio.sleep(0.01)
     with pytest.raises(assentry.RunStopped, match="enough"):
-        await asyncio.wait_for(delete_files(["/b"]), 10)
+        await asyncio.wait_for(delete_files(["/b"]), PATIENCE)
 
 
 async def test_a_long_call_keeps_its_lease(place: Place):
@@ -413,7 +414,7 @@ async def test_a_long_call_keeps_its_lease(place: Place):
     call = place.start(delete_files(["/a"]))
     [request] = await place.waiting()
     await place.approve(request)
-    assert await asyncio.wait_for(call, 20) == 1
+    assert await asyncio.wait_for(call, PATIENCE) == 1
     await gate.close()
 
 

@@ -21,6 +21,8 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from tests.stage import PATIENCE
+
 CLIENT, SECRET = "assentry-at-test", "a secret of the provider"
 
 
@@ -119,7 +121,7 @@ async def provider() -> AsyncIterator[Provider]:
     made.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(made.app(), log_level="warning", lifespan="off"))
     serving = asyncio.create_task(server.serve([listening]))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not server.started:
             await asyncio.sleep(0.01)
     try:

@@ -18,7 +18,7 @@ from assentry.engine.oversight import Oversight
 from assentry.ports import Filter
 from assentry.server.api.agent_runs import Stop, _headline
 from tests.remote.place import Place, place  # noqa: F401  a fixture
-from tests.stage import stage
+from tests.stage import PATIENCE, stage
 
 pytestmark = pytest.mark.both_databases
 
@@ -79,7 +79,7 @@ async def test_a_held_call_is_approved_begun_and_finished(place: Place):
         [request] = await place.waiting()
         assert (request.ask.agent, request.ask.asked_by) == ("cleanup", "agent:cleanup")
         await place.approve(request)
-        outcome = ok(await asyncio.wait_for(waiting, 10))
+        outcome = ok(await asyncio.wait_for(waiting, PATIENCE))
         assert outcome["may_run"]
         begun = ok(await agent.post(f"/proposals/{told['id']}/begin", json={"attempt": "one"}))
         assert begun["args"] == DELETE["args"]
@@ -329,7 +329,7 @@ async def test_a_question_is_answered(place: Place):
         told = ok(await agent.post("/questions", json={"text": "Which?", "choices": ["a", "b"]}), 201)
         waiting = place.start(agent.get(f"/proposals/{told['id']}", params={"wait": 50}))
         await place.inbox.answer(place.me, told["id"], "b")
-        assert ok(await asyncio.wait_for(waiting, 10))["answer"] == "b"
+        assert ok(await asyncio.wait_for(waiting, PATIENCE))["answer"] == "b"
         problem(await agent.post(f"/proposals/{told['id']}/begin", json={}), 409, "conflict")
 
 
@@ -354,7 +354,7 @@ async def test_a_stopped_agent_is_told_so_and_a_paused_one_waits(place: Place):
         waiting = place.start(agent.post("/proposals", json={**DELETE, "key": "y"}, params={"wait": 50}))
         async for _ in over.release(Principal("root"), "cleanup"):
             pass
-        ok(await asyncio.wait_for(waiting, 10), 201)
+        ok(await asyncio.wait_for(waiting, PATIENCE), 201)
         async for _ in over.hold(Principal("root"), "cleanup", Setting.STOP, "enough"):
             pass
         await _heard(place, held=True)
@@ -365,7 +365,7 @@ async def test_a_stopped_agent_is_told_so_and_a_paused_one_waits(place: Place):
 async def _heard(place: Place, *, held: bool) -> None:
     gate = place.server.premises.gate
     assert gate is not None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (gate._judgement.held_up("cleanup") is not None) is not held:
             await asyncio.sleep(0.01)
 
@@ -374,11 +374,11 @@ async def test_a_waiting_call_is_let_go_when_the_server_ends(database: str):
     async with stage(database, Place, serves=True) as made, made.agent() as agent:
         told = ok(await agent.post("/proposals", json=DELETE), 201)
         waiting = made.start(agent.get(f"/proposals/{told['id']}", params={"wait": 55}))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not made.server.premises.agents._waiting:
                 await asyncio.sleep(0.01)
         made.server.stop()
-        assert ok(await asyncio.wait_for(waiting, 5))["state"] == "pending"
+        assert ok(await asyncio.wait_for(waiting, PATIENCE))["state"] == "pending"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from assentry.core.run import RunState
 from assentry.engine.oversight import Oversight
 from tests.remote.place import Place, place  # noqa: F401  a fixture
 from tests.server.test_agents_api import DELETE, ok, problem
+from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
@@ -39,7 +40,7 @@ async def test_start_await_a_person_resume_complete(place: Place):
         assert (parked["state"], parked["ready"]) == ("parked", False)
         waiting = place.start(agent.get(f"/runs/{run['id']}", params={"wait": 50}))
         await place.approve(told["id"])
-        assert ok(await asyncio.wait_for(waiting, 10))["ready"]
+        assert ok(await asyncio.wait_for(waiting, PATIENCE))["ready"]
         entered = ok(await agent.post(f"/runs/{run['id']}/enter", json={"attempt": "again"}))
         assert entered["state"] == {"step": 3}
         assert entered["decided"][0]["id"] == told["id"]
@@ -111,7 +112,7 @@ async def test_a_stopped_run_ends_at_its_next_call(place: Place):
         problem(await agent.post("/proposals", json={**DELETE, **held, "key": "1"}), 409, "paused")
         waiting = place.start(agent.get(f"/runs/{run['id']}", params={"wait": 50, "version": run["version"] + 1}))
         await over.go(place.me, found)
-        assert ok(await asyncio.wait_for(waiting, 10))["state"] == "running"
+        assert ok(await asyncio.wait_for(waiting, PATIENCE))["state"] == "running"
         await over.stop(place.me, found, "enough")
         told = problem(await agent.post("/proposals", json={**DELETE, **held, "key": "1"}), 409, "stopped")
         assert "end here" in told["detail"]

@@ -11,6 +11,7 @@ from assentry.core.receipt import check_receipt
 from assentry.engine.notary import verify_export
 from assentry.errors import RunStopped
 from tests.server.reception import POLICY, RISKY, Reception
+from tests.stage import PATIENCE
 
 
 def shown(request: Any, **more: Any) -> dict[str, Any]:
@@ -91,7 +92,7 @@ async def test_one_of_another_shape_and_nothing_is_decided(desk: Reception, odd:
 
 
 async def waiting_question(desk: Reception) -> Any:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             page = await desk.desk.inbox.page()
             if found := [each for each in page.requests if each.ask.question is not None]:
@@ -119,7 +120,7 @@ async def test_what_was_seen_reviewed_and_taken_back_is_on_record(desk: Receptio
 
     with desk.gate.context(agent="sweeper"):
         call = asyncio.create_task(stack())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not (found := (await desk.get("/requests?action=stack_boxes"))["requests"]):
             await asyncio.sleep(0.005)
     card = found[0]

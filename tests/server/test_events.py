@@ -8,6 +8,7 @@ from typing import Any
 
 from assentry.server.events import LOOK, Event, Listener
 from tests.server.reception import POLICY, Reception
+from tests.stage import PATIENCE
 
 News = list[dict[str, Any]]
 
@@ -41,7 +42,7 @@ async def stream(desk: Reception, who: str) -> AsyncIterator[AsyncIterator[News]
 
     answering = asyncio.ensure_future(desk.app(scope, receive, send))
     try:
-        async with asyncio.timeout(60), aclosing(heard()) as news:
+        async with asyncio.timeout(PATIENCE), aclosing(heard()) as news:
             async for found in news:
                 if found:
                     assert [event["about"] for event in found] == ["look"]

@@ -10,6 +10,7 @@ from assentry.core.change import Change
 from assentry.core.credential import CredentialKind
 from assentry.server.repeats import ABANDONED_AFTER
 from tests.server.reception import Reception
+from tests.stage import PATIENCE
 
 GRANT = {"actions": ["tidy_*"], "life": "2h"}
 
@@ -139,7 +140,7 @@ async def test_a_kept_answer_is_no_news_for_whoever_listens(desk: Reception) -> 
     stop = desk.premises.store.watch(lambda changed: heard.extend(changed or ()))
     try:
         await desk.post("/grants", GRANT, "operator", 201, idempotency_key="k1")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not any(key.startswith("grant:") for key in heard):
                 await asyncio.sleep(0.005)
     finally:

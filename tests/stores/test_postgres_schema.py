@@ -28,6 +28,7 @@ from assentry.stores.statements import script
 from assentry.testing.store_contract_runs import parked
 from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 from tests.postgres import beside, find_binaries
+from tests.stage import PATIENCE
 from tests.stores.logins import as_login, ask_for, happen, login, owner_login, propose
 
 TABLES = (
@@ -89,7 +90,7 @@ async def life(url: str) -> None:
     place = await desk(load({"database": url}))
     async with gate.run("Tidy up"):
         call = asyncio.create_task(delete_files(["a", "b"]))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not (found := (await place.inbox.page(Filter(states=(State.PENDING,)))).requests):
                 await asyncio.sleep(0.01)
             await place.inbox.approve(place.person(), found[0].id)

@@ -68,6 +68,7 @@ class CardLook:
     version: int
     likeness: str
     """Two cards of one request with the same likeness show the same, but for the time that has passed."""
+    decided_by: str
     mark: Mark
     args: tuple[Look, ...]
     folded: bool
@@ -132,6 +133,7 @@ def card_look(
         card=card,
         version=request.version,
         likeness=_likeness(request, why_not),
+        decided_by=request.decided_by,
         mark=mark_of(card),
         args=args,
         folded=any_folded(args),

@@ -295,7 +295,7 @@ async function refresh() {
   // What is being sent from here is answered for.
   if (shown.dataset.sent || !later || later.dataset.likeness === shown.dataset.likeness) return;
   if (later.dataset.state !== "pending" && shown.dataset.state === "pending" && !decidedHere.has(shown.dataset.id))
-    toast(about?.by ? `${about.by} decided ${shown.dataset.code}: ${later.dataset.state}` : `${shown.dataset.code} is ${later.dataset.state} now`);
+    toast(later.dataset.by ? `${later.dataset.by} decided ${shown.dataset.code}: ${later.dataset.state}` : `${shown.dataset.code} is ${later.dataset.state} now`);
   const fields = [...shown.querySelectorAll(`${TEXTS}, select`)];
   // A field that has the focus is typed into in a moment: taken away, the letters would be keys of the next card.
   const half = fields.some((field) => field === document.activeElement || (field.value && field.value !== field.defaultValue));
