@@ -89,6 +89,12 @@ def test_a_command_says_which_extra_it_needs(installed: Path, tmp_path: Path, wo
     assert list(here.iterdir()) == []
 
 
+def test_a_login_says_which_extra_it_needs_before_anybody_is_asked(installed: Path, tmp_path: Path) -> None:
+    done = ran(installed / "assentry", "mcp", "--url", "http://127.0.0.1:9/mcp", "--login", here=tmp_path)
+    sentence = "logging in to an MCP server needs the mcp extra: pip install 'assentry[mcp]'\n"
+    assert (done.returncode, done.stderr) == (2, f"assentry: {sentence}")
+
+
 def test_help_lists_and_explains_every_command_without_extras(installed: Path, tmp_path: Path) -> None:
     out = ran(installed / "assentry", "--help", here=tmp_path).stdout
     assert all(f"\n  {name} " in out for name in ("serve", "inbox", "demo", "db", "approve", "password"))

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 from urllib.parse import parse_qs, urlsplit
 
-from assentry.adapters.mcp_proxy.oauth import Login, Provider, address, logged_in, named, provider_of, registered
+from assentry.adapters.mcp_proxy.oauth import (
+    Login,
+    Provider,
+    address,
+    client_class,
+    logged_in,
+    named,
+    provider_of,
+    registered,
+)
 from assentry.errors import SettingsError
 
 PATIENCE = 300.0
@@ -21,6 +30,7 @@ _PAGE = (
 
 async def log_in(url: str, show: Callable[[str], None], client_id: str = "", secret: str = "") -> Login:
     """What the person's browser came back with; `show` has them open an address."""
+    client_class()  # before anybody is asked anything: without it there is no way to the end
     provider = await provider_of(url)
     returning = _Returning(token_urlsafe(24), provider)
     server = await asyncio.start_server(returning.visited, "127.0.0.1", 0, limit=_LONGEST_LINE)

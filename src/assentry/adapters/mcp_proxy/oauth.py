@@ -127,12 +127,17 @@ def named(provider: Provider, client_id: str, secret: str) -> Client:
     return Client(client_id, secret, next((each for each in wanted if each in provider.methods), wanted[0]))
 
 
-def address(provider: Provider, client: Client, url: str, returns: str, state: str, verifier: str) -> str:
-    """Where a person's browser goes."""
+def client_class() -> Any:
+    """What speaks OAuth; raises `MissingExtra` where it is not installed."""
     with needs("mcp", "logging in to an MCP server"):
         from authlib.oauth2.client import OAuth2Client
 
-    made = OAuth2Client(
+    return OAuth2Client
+
+
+def address(provider: Provider, client: Client, url: str, returns: str, state: str, verifier: str) -> str:
+    """Where a person's browser goes."""
+    made = client_class()(
         None, client.id, scope=provider.scope or None, redirect_uri=returns, code_challenge_method="S256"
     )
     found, _ = made.create_authorization_url(provider.authorize, state=state, code_verifier=verifier, resource=url)
@@ -240,11 +245,8 @@ class _NotThere(SettingsError):
 
 
 async def _tokens(endpoint: str, client: Client, body: str) -> Mapping[str, Any]:
-    with needs("mcp", "logging in to an MCP server"):
-        from authlib.oauth2.client import OAuth2Client
-
     headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
-    auth = OAuth2Client(None, client.id, client.secret or None).client_auth(client.method)
+    auth = client_class()(None, client.id, client.secret or None).client_auth(client.method)
     url, headers, body = auth.prepare("POST", endpoint, headers, body)
     told = await _asked("POST", url, headers=headers, content=body)
     if not isinstance(told.get("access_token"), str) or str(told.get("token_type", "bearer")).lower() != "bearer":
