@@ -97,8 +97,8 @@ def test_a_login_says_which_extra_it_needs_before_anybody_is_asked(installed: Pa
 
 def test_help_lists_and_explains_every_command_without_extras(installed: Path, tmp_path: Path) -> None:
     out = ran(installed / "assentry", "--help", here=tmp_path).stdout
-    assert all(f"\n  {name} " in out for name in ("serve", "inbox", "demo", "db", "approve", "password"))
-    for name in ("serve", "inbox", "demo", "db"):
+    assert all(f"\n  {name} " in out for name in ("serve", "inbox", "demo", "approve", "password"))
+    for name in ("serve", "inbox", "demo", "hook"):
         done = ran(installed / "assentry", name, "--help", here=tmp_path)
         assert (done.returncode, "Usage: " in done.stdout) == (0, True), done.stderr
 

@@ -20,14 +20,6 @@ from assentry.testing.store_values import WORKSPACE, asked, candidate
 LEASE = timedelta(minutes=1)
 
 
-def login(url: str, name: str, role: str) -> str:
-    """The address of the same database for a new login that is a member of `role`."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN IN ROLE {role}")
-        connection.execute(f"GRANT CONNECT ON DATABASE {urlsplit(url).path[1:]} TO {name}")
-    return as_login(url, name)
-
-
 def ask_for(number: int, gate: GateKind = GateKind.HARD, *, ladder: Ladder | None = None, **more: Any) -> Ask:
     shown = candidate(gate=gate)
     verdict = replace(shown.verdict, ladder=ladder or Ladder(), review_after=True)

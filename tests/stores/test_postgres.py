@@ -24,6 +24,7 @@ from assentry.stores.postgres.store import DIALECT
 from assentry.stores.postgres.writes import SQL
 from assentry.testing.store_contract import StoreContract
 from assentry.testing.store_contract_log import noted
+from assentry.testing.store_contract_proposals import turn_down, wait
 from assentry.testing.store_contract_runs import parked
 from assentry.testing.store_contract_use import Heard
 from assentry.testing.store_values import WORKSPACE, asked, grant, grants_step, identifier, inserted, moved, pending
@@ -445,3 +446,21 @@ async def test_what_ends_a_deadlock_is_made_again(store: PostgresStore, postgres
     found = await store.request(WORKSPACE, identifier(1))
     assert found is not None
     assert found.state is State.DENIED
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE entries SET text = ''", "UPDATE entries SET idx = 5", "DELETE FROM entries", "TRUNCATE entries"],
+)
+async def test_nobody_rewrites_the_log(store: PostgresStore, postgres_emptied: str, statement: str) -> None:
+    await store.transact(WORKSPACE, None, inserted(pending(asked(1))))
+    await store.sequence(WORKSPACE)
+    with beside(postgres_emptied) as owner, pytest.raises(psycopg.Error, match="never changed or deleted"):
+        owner.execute(statement.encode())
+
+
+async def test_nobody_makes_a_proposed_policy_wait_again(store: PostgresStore, postgres_emptied: str) -> None:
+    await wait(store)
+    await turn_down(store)
+    with beside(postgres_emptied) as owner, pytest.raises(psycopg.Error, match="only ends"):
+        owner.execute("UPDATE proposals SET state = 'waiting'")

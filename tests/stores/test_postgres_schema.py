@@ -20,16 +20,14 @@ import assentry
 from assentry.assemble import desk
 from assentry.core.decision import Approve, Cancel, Decided
 from assentry.core.request import State
-from assentry.errors import NotAllowed, StoreError
+from assentry.errors import StoreError
 from assentry.ports import Filter
 from assentry.settings import load
 from assentry.stores.postgres import PostgresStore
-from assentry.stores.statements import script
-from assentry.testing.store_contract_runs import parked
 from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 from tests.postgres import beside, find_binaries
 from tests.stage import PATIENCE
-from tests.stores.logins import as_login, ask_for, happen, login, owner_login, propose
+from tests.stores.logins import as_login, ask_for, happen, owner_login, propose
 
 TABLES = (
     "about", "asks", "callers", "checkpoints", "credentials", "entries", "grants", "migrations", "policies", "proposals", "requests",
@@ -41,7 +39,6 @@ CREATE FUNCTION {0}.trap(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN 
 CREATE OPERATOR {0}.= (LEFTARG = text, RIGHTARG = text, FUNCTION = {0}.trap);
 CREATE FUNCTION {0}.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
 CREATE FUNCTION {0}.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
-CREATE FUNCTION {0}.assentry_is_agent() RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
 CREATE FUNCTION {0}.assentry_commit(jsonb, OUT done boolean[], OUT clock timestamptz)
     LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
 """
@@ -67,7 +64,6 @@ def schemas(url: str) -> set[str]:
 async def test_everything_of_ours_is_in_our_schema(postgres_database: str) -> None:
     store = PostgresStore(postgres_database)
     await store.open()
-    await store.create_roles()
     await store.close()
     assert schemas(postgres_database) == {"assentry_data"}
     with beside(postgres_database) as connection:
@@ -123,33 +119,6 @@ async def test_whatever_search_path_is_set_nothing_outside_our_schema_is_reached
     await life(url)
     with beside(postgres_database) as connection:
         assert connection.execute("SELECT count(*) FROM requests").fetchone() == (2,)
-
-
-async def test_temporary_tables_of_whoever_decides_do_not_reach_what_runs_as_the_owner(postgres_database: str) -> None:
-    store = PostgresStore(postgres_database)
-    await store.open()
-    await store.create_roles()
-    request = await propose(store, ask_for(1))
-    run = await parked(store, 7, request.id)
-    url = login(postgres_database, f"a_{secrets.token_hex(4)}", "assentry_agent")
-    with beside(url) as connection:
-        connection.execute("CREATE TEMP TABLE runs (LIKE assentry_data.runs)")
-        connection.execute("CREATE TEMP TABLE waits (LIKE assentry_data.waits)")
-        connection.execute("INSERT INTO pg_temp.runs SELECT * FROM assentry_data.runs")
-        connection.execute("INSERT INTO pg_temp.waits SELECT * FROM assentry_data.waits")
-        connection.execute(
-            "CREATE FUNCTION pg_temp.taken() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$BEGIN RAISE EXCEPTION 'ran as %', current_user; END$$"
-        )
-        connection.execute(
-            "CREATE TRIGGER taken BEFORE UPDATE ON pg_temp.runs FOR EACH ROW EXECUTE FUNCTION pg_temp.taken()"
-        )
-        connection.execute(
-            "UPDATE assentry_data.requests SET state = 'cancelled', version = version + 1, "
-            """body = jsonb_set(body::jsonb, '{state}', '"cancelled"')::text"""
-        )
-    assert await store.resumable(WORKSPACE, ["loop"]) == (run,)
-    await store.close()
 
 
 @contextmanager
@@ -313,21 +282,16 @@ async def test_a_schema_with_something_in_it_is_not_used(postgres_database: str,
         assert connection.execute("SELECT to_regclass('assentry_data.migrations')").fetchone() == (None,)
 
 
-async def test_a_login_that_is_in_no_role_is_told_which_one_to_grant(postgres_database: str) -> None:
+async def test_another_login_is_told_which_one_to_use(postgres_database: str) -> None:
     store = PostgresStore(postgres_database)
     await store.open()
-    await store.create_roles()
     name = f"u_{secrets.token_hex(4)}"
     execute(postgres_database, f"CREATE ROLE {name} LOGIN")
-    url = as_login(postgres_database, name)
-    with pytest.raises(StoreError, match=f"GRANT assentry_reviewer TO {name}") as caught:
-        await PostgresStore(url).open()
+    with pytest.raises(
+        StoreError, match=f"{name} may not use the tables of Assentry .+ use the login that owns"
+    ) as caught:
+        await PostgresStore(as_login(postgres_database, name)).open()
     assert "\n" not in str(caught.value)
-    execute(postgres_database, f"GRANT assentry_reviewer TO {name}")
-    reviewer = PostgresStore(url)
-    request = await propose(store, ask_for(1))
-    assert (await happen(reviewer, request, Decided(Approve(), by="bob"))).state is State.APPROVED
-    await reviewer.close()
     await store.close()
 
 
@@ -378,14 +342,13 @@ async def test_what_the_page_about_postgresql_says_can_be_done_as_it_stands(
     postgres_database: str, tmp_path: Path
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text()
-    schema, logins = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [schema] = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     dump, restore = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     execute(postgres_database, schema)
     url = as_login(postgres_database, "assentry_app")
     await life(url)
-    execute(postgres_database, script("postgres", "roles.sql"), logins)
-    agent, alice = (PostgresStore(as_login(postgres_database, name)) for name in ("cleanup_agent", "alice"))
-    request = await propose(agent, ask_for(1))
+    store = PostgresStore(url)
+    request = await propose(store, ask_for(1))
 
     def shell(line: str, administrator: str = postgres_database) -> None:
         env = {**os.environ, "PATH": f"{find_binaries()}:{os.environ['PATH']}"}
@@ -393,11 +356,8 @@ async def test_what_the_page_about_postgresql_says_can_be_done_as_it_stands(
         subprocess.run(["sh", "-ec", line], cwd=tmp_path, env=env, check=True, capture_output=True)
 
     await asyncio.to_thread(shell, dump)
-    with pytest.raises(NotAllowed):
-        await happen(agent, request, Decided(Approve(), by="mallory"))
-    assert (await happen(alice, request, Decided(Approve(), by="alice"))).state is State.APPROVED
-    await agent.close()
-    await alice.close()
+    assert (await happen(store, request, Decided(Approve(), by="alice"))).state is State.APPROVED
+    await store.close()
     with pytest.raises(subprocess.CalledProcessError):
         await asyncio.to_thread(shell, restore, url)
     as_it_was = PostgresStore(url)
@@ -409,5 +369,4 @@ async def test_what_the_page_about_postgresql_says_can_be_done_as_it_stands(
     again = PostgresStore(url)
     assert await again.request(WORKSPACE, request.id) == request
     await again.close()
-    roles = "assentry_app, cleanup_agent, alice"
-    execute(postgres_database, f"DROP OWNED BY {roles} CASCADE", f"DROP ROLE {roles}")
+    execute(postgres_database, "DROP OWNED BY assentry_app CASCADE", "DROP ROLE assentry_app")

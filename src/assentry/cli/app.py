@@ -80,7 +80,6 @@ COMMANDS: dict[str, Place] = {
     "backup": Place("assentry.cli.upkeep", _KEEP, "A consistent copy of the database."),
     "restore": Place("assentry.cli.upkeep", _KEEP, "Put a verified backup in the database's place."),
     "purge": Place("assentry.cli.upkeep", _KEEP, "Erase payloads past their retention; proofs stay."),
-    "db": Place("assentry.cli.upkeep", _KEEP, "PostgreSQL: roles that keep agents from deciding."),
     "worker": Place("assentry.cli.upkeep", _KEEP, "Run what is approved, for the functions of a module."),
     "version": Place("assentry.cli.upkeep", _KEEP, "Versions of Assentry and of what it stands on."),
 }

@@ -178,16 +178,12 @@ async def _database(place: Desk, findings: Findings) -> None:
         path = Path(store.address)
         if others_can_read(path):
             findings.bad("database", f"others can read or write {path}, and so decide", f"chmod go-rwx '{path}'")
-    remedy = (
-        "give agents a login that is only a member of assentry_agent: `assentry db roles`"
-        if settings.is_postgres
-        else "use PostgreSQL with roles where agents are not trusted"
-    )
     findings.note(
         "trust",
-        "a gate opened directly on the database is cooperative: it holds an honest agent, not a process that writes "
-        "to the database itself",
-        remedy,
+        "whoever can open the database is trusted: a gate opened on it is cooperative, and holds an honest agent, not "
+        "a process that writes to the database itself",
+        "let agents that you do not trust reach a server over HTTP, and keep the database's password from them: "
+        "`assentry serve`, `assentry token give AGENT`",
     )
 
 

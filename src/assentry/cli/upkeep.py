@@ -1,4 +1,4 @@
-"""Looking after an installation: backup, restore, purge, database roles, worker, version."""
+"""Looking after an installation: backup, restore, purge, worker, version."""
 
 import platform
 from datetime import datetime
@@ -20,11 +20,9 @@ from assentry.core.action import Json
 from assentry.core.audit import Entry
 from assentry.core.policy_text import duration, duration_text
 from assentry.core.text import counted
-from assentry.errors import InvalidArguments, StoreError
+from assentry.errors import InvalidArguments
 
 app = typer.Typer()
-db = typer.Typer(no_args_is_help=True, help="PostgreSQL: roles that keep agents from deciding.")
-app.add_typer(db, name="db")
 
 PARTS = ("apsw", "psycopg", "cryptography", "cel-expr-python", "pydantic", "jsonschema", "typer", "rich", "textual")
 
@@ -115,38 +113,6 @@ def purge(
         return say(f"purged the payload of {counted(count, 'request')} that ended more than {duration_text(life)} ago")
 
     at_desk(ctx, work)
-
-
-@db.command()
-def roles(
-    ctx: typer.Context,
-    sql: Annotated[bool, typer.Option("--sql", help="Only print the statements.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Create the PostgreSQL roles for agents and reviewers; a member of assentry_agent cannot write decisions.
-
-    Example: assentry --database postgresql://owner@db/assentry db roles
-    """
-    if sql:
-        from assentry.stores.statements import script
-
-        print(script("postgres", "roles.sql"), end="")
-        return None
-
-    async def work(desk: Desk) -> None:
-        create = getattr(desk.store, "create_roles", None)
-        if create is None:
-            raise StoreError(
-                "SQLite has no roles: whoever can write the file can decide; use PostgreSQL for agents you do not trust"
-            )
-        await create()
-
-    at_desk(ctx, work)
-    if as_json:
-        return print_json({"roles": ["assentry_agent", "assentry_reviewer"]})
-    say("the roles assentry_agent and assentry_reviewer are there; make a login a member of one:")
-    say("  GRANT assentry_agent TO the_login_of_your_agents;")
-    return say("  GRANT assentry_reviewer TO the_login_of_servers_and_reviewers;")
 
 
 @app.command()

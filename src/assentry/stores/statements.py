@@ -31,12 +31,6 @@ def statements(backend: str) -> dict[str, str]:
 
 
 @cache
-def script(backend: str, name: str) -> str:
-    """One whole file of `backend`."""
-    return (files("assentry.stores") / "sql" / backend / name).read_text(encoding="utf-8")
-
-
-@cache
 def migrations(backend: str) -> tuple[Migration, ...]:
     """All migrations of `backend`, in order."""
     found = [

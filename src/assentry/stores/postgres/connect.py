@@ -107,9 +107,10 @@ def translated(error: psycopg.Error, where: str) -> AssentryError:
     match error:
         case errors.InsufficientPrivilege():
             said = error.diag.message_primary or ""
-            why = said if said.startswith(("an agent", "an entry")) else "its role lacks the right"
+            why = said if said.startswith(("a proposed", "an entry")) else "it lacks the right"
             return NotAllowed(
-                f"this database user may not do that: {why}; use a login with the role that may", principal="database"
+                f"this database user may not do that: {why}; use the login that owns the schema {SCHEMA}",
+                principal="database",
             )
         case errors.DeadlockDetected():
             return Deadlocked(f"others hold what is wanted in {where} and want what is held; try again")
@@ -280,9 +281,8 @@ def _not_allowed(connection: Connection, where: str) -> StoreError:
             f"GRANT USAGE, CREATE ON SCHEMA {SCHEMA} TO {user}, then try again"
         )
     return StoreError(
-        f"{user} may not use the tables of Assentry in {where}, or may not upgrade them; use the login that created "
-        f"them, or have their owner run `assentry db roles` and GRANT assentry_reviewer TO {user} "
-        f"(assentry_agent for the login of an agent)"
+        f"{user} may not use the tables of Assentry in {where}, or may not upgrade them; use the login that owns them, "
+        f"which servers, workers and people at a terminal share, or let agents reach a server over HTTP"
     )
 
 

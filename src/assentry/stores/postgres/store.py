@@ -45,7 +45,6 @@ from assentry.stores.retention import purged
 from assentry.stores.rows import NEVER, micros, moment
 from assentry.stores.run_lists import Fetch, RunReads
 from assentry.stores.searching import page
-from assentry.stores.statements import script
 
 log = logging.getLogger(__name__)
 
@@ -135,11 +134,6 @@ class PostgresStore(RunReads):
         if room is not None:
             for thread in room.stop():
                 await asyncio.to_thread(thread.join)
-
-    async def create_roles(self) -> None:
-        """The group roles `assentry_agent` and `assentry_reviewer` exist and may do what their members need."""
-        roles = script("postgres", "roles.sql").encode()
-        await self._transaction(lambda connection: connection.execute(roles, prepare=False))
 
     async def identity(self) -> str:
         return str((await self._fetch("identity", {}))[0][0])
