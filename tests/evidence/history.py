@@ -11,6 +11,7 @@ STAYS = (
     "request.seen",
     "request.voted",
     "request.amended",
+    "request.rejudged",
     "request.reminder_due",
     "request.widened",
     "request.parked",

@@ -4,7 +4,7 @@
 what was faster; what is legal becomes a `Change`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from assentry.core import ladder as ladders
@@ -36,6 +36,7 @@ from assentry.core.decision import (
     Modify,
     Overdue,
     Reconcile,
+    Rejudged,
     Renew,
     Reviewed,
     Revise,
@@ -45,7 +46,7 @@ from assentry.core.decision import (
 )
 from assentry.core.request import Ask, Executor, Kind, Request, Review, State
 from assentry.core.text import ago
-from assentry.core.verdict import AtEnd, GateKind
+from assentry.core.verdict import AtEnd, GateKind, Trigger
 from assentry.errors import (
     AlreadyDecided,
     AssentryError,
@@ -58,7 +59,7 @@ from assentry.errors import (
 )
 
 LEGAL: dict[State, tuple[type, ...]] = {
-    State.PENDING: (Decided, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
+    State.PENDING: (Decided, Rejudged, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
     State.APPROVED: (LookedAgain, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
@@ -137,6 +138,8 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
             return waiting.caller_lost(request, event, now)
         case LookedAgain():
             return running.looked_again(request, event, now)
+        case Rejudged():
+            return _overdue(request, now) or running.rejudged(request, event, now)
         case Begin():
             lapsed = _overdue(request, now) if request.state is State.APPROVED else None
             return lapsed or running.begun(request, event, now)
@@ -265,22 +268,38 @@ def _approved(request: Request, event: Decided, candidate: Candidate, word: str,
             f"this is critical: type {phrase(candidate)!r} to confirm it", phrase=phrase(candidate)
         )
     changed = candidate.permit_digest != request.candidate.permit_digest
-    earlier = () if changed else tuple(vote for vote in request.votes if vote.by != event.by)
+    roles = {vote.by: vote.roles for vote in request.votes} if event.standing is None else {**event.standing}
+    roles[event.by] = event.roles
+    earlier = () if changed else tuple(vote for vote in request.votes if vote.by != event.by and vote.by in roles)
     votes = (*earlier, _vote(event, word, candidate.permit_digest, note, now)) if event.counts else earlier
-    people = tuple(Principal(name=vote.by, roles=vote.roles) for vote in votes)
+    people = tuple(Principal(name=vote.by, roles=roles[vote.by]) for vote in votes)
+    if event.void:
+        candidate = _noted(candidate, "votes", event.void)
     if not event.counts or not quorum_met(verdict.quorum, people):
         request = replace(request, candidate=candidate, votes=votes)
         kind = "request.amended" if changed else "request.voted"
         if changed:
             request = replace(request, ends_at=ladders.end(verdict.ladder.limit, now, request.ask.needed_by))
         request = replace(request, due_at=_due(request))
-        return moved(request, now, kind, event.by, word=word, votes=_voted(request))
+        return moved(request, now, kind, event.by, word=word, votes=_voted(request), **_void(event))
     reason = note or request.reason
     request = replace(
         request, candidate=candidate, votes=votes, decided_by=event.by, decided_at=now, word=word, reason=reason
     )
     request = running.permitted(request, now)
-    return moved(request, now, "request.decided", event.by, word=word, votes=_voted(request))
+    return moved(request, now, "request.decided", event.by, word=word, votes=_voted(request), **_void(event))
+
+
+def _void(event: Decided) -> dict[str, Json]:
+    return {"void": list(event.void)} if event.void else {}
+
+
+def _noted(candidate: Candidate, name: str, told: Iterable[str]) -> Candidate:
+    """The same bytes with these sentences among the reasons on the card."""
+    verdict = candidate.verdict
+    kept = tuple(each for each in verdict.triggers if each.name != name)
+    notes = tuple(Trigger(name, says, verdict.gate) for says in told)
+    return replace(candidate, verdict=replace(verdict, triggers=(*notes, *kept)))
 
 
 def _closed(

@@ -3,6 +3,7 @@
 Everything that can happen to a request is one of the events here; `request.advance` says what follows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -89,6 +90,10 @@ class Decided:
     surface: str = ""
     counts: bool = True
     """False where a change made it a matter for others: the change stands, the vote does not count."""
+    standing: Mapping[str, tuple[str, ...]] | None = None
+    """The people whose earlier approvals count by the policy of now, with their roles; `None` if all do as given."""
+    void: tuple[str, ...] = ()
+    """Why earlier approvals do not count any more, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,15 @@ class LookedAgain:
     changes: tuple[str, ...]
     by: str
     again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """The policy has changed since it was asked and demands more now: it is asked about anew, as it would be today."""
+
+    now: Candidate
+    changes: tuple[str, ...]
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +266,7 @@ Event = (
     | Findable
     | CallerLost
     | LookedAgain
+    | Rejudged
     | Begin
     | Renew
     | Finish

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from assentry.core import ladder as ladders
 from assentry.core.change import Change, moved
 from assentry.core.copies import replace
-from assentry.core.decision import Begin, Finding, LookedAgain, Opinion, Reconcile
+from assentry.core.decision import Begin, Finding, LookedAgain, Opinion, Reconcile, Rejudged
 from assentry.core.request import PERMIT_LIFE, Permit, Request, Review, State
-from assentry.core.verdict import GateKind
+from assentry.core.verdict import GateKind, Trigger
 from assentry.errors import Conflict, LeaseLost, PermitMismatch
 
 LEASE = timedelta(seconds=60)
@@ -115,6 +115,22 @@ def looked_again(request: Request, event: LookedAgain, now: datetime) -> Change:
         return moved(noted, now, "request.changed", event.by, changes=len(event.changes))
     again = asked_again(replace(request, candidate=event.now, changes=event.changes, looked_at=now), now)
     return moved(again, now, "request.asked_again", event.by, changes=len(event.changes), round=again.round)
+
+
+def rejudged(request: Request, event: Rejudged, now: datetime) -> Change:
+    """It waits as the policy of now would have it wait; whoever was shown it before has to look again.
+
+    Approvals given where less was demanded of whoever gives one do not count.
+    """
+    before, verdict = request.candidate.verdict, event.now.verdict
+    notes = tuple(Trigger("changed", f"the policy changed: {each}", verdict.gate) for each in event.changes)
+    kept = tuple(each for each in verdict.triggers if each.name != "changed")
+    candidate = replace(event.now, verdict=replace(verdict, triggers=(*notes, *kept)))
+    again = asked_again(replace(request, candidate=candidate, changes=event.changes), now)
+    again = replace(again, votes=request.votes if before.gate is verdict.gate else (), told=request.told)
+    if request.frozen_at is not None:
+        again = replace(again, frozen_at=now, due_at=None)
+    return moved(again, now, "request.rejudged", event.by, changes=list(event.changes), round=again.round)
 
 
 def undo_asked(request: Request, by: str, reason: str, now: datetime) -> Change:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from assentry.core import votes
 from assentry.core.action import Action, Json
 from assentry.core.advance import advance
-from assentry.core.authority import Principal, may_decide, principal_named
+from assentry.core.authority import Principal, may_decide
 from assentry.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, brief, uses_drafts
 from assentry.core.canonical import canonical, restore
 from assentry.core.change import Change
@@ -25,6 +26,7 @@ from assentry.core.decision import (
     Modify,
     Opinion,
     Reconcile,
+    Rejudged,
     Reviewed,
     Revise,
     Seen,
@@ -34,6 +36,7 @@ from assentry.core.run import Run
 from assentry.core.run_life import RUN_LEGAL, Stop, advance_run
 from assentry.core.secret_text import holds_any_secret, secret_texts, without_secrets
 from assentry.core.text import counted
+from assentry.core.verdict import GateKind, Verdict
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.oversight import Oversight
 from assentry.engine.schemas import check_fits
@@ -207,11 +210,25 @@ class Inbox:
         Where it stops the `run` that it belongs to, both are one change.
         """
 
+        policy, asked_anew = self._judgement.policy, False
+
         def step(request: Request, now: datetime) -> Change | None:
+            nonlocal asked_anew
+            asked_anew, standing, void = False, None, dict[str, str]()
             if request.state is State.PENDING:
                 _as_read(request, shown.get("seen_version", ""))
                 self._allow(by, request, now)
                 decision: Decision = say(request)
+                if isinstance(decision, Approve):
+                    today = self._today(request)
+                    if today.gate is GateKind.FORBID:
+                        raise InvalidDecision(f"policy forbids what this would run: {today.because}; deny it")
+                    candidate = replace(request.candidate, verdict=today)
+                    if changes := votes.stricter_by(request.candidate.verdict, today):
+                        asked_anew = True
+                        return advance(request, Rejudged(candidate, changes, "policy"), now)
+                    request = replace(request, candidate=candidate)
+                    standing, void = votes.standing(policy, request, today)
             else:
                 decision = Approve()
             counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
@@ -223,10 +240,18 @@ class Inbox:
                 confirm=shown.get("confirm", ""),
                 surface=shown.get("surface", ""),
                 counts=counts,
+                standing=standing,
+                void=votes.no_longer(void),
             )
             return advance(request, event, now)
 
         after = await self._moved(request_id, step, run, by.name)
+        if asked_anew and after.state is State.PENDING:
+            raise StaleRequest(
+                f"the policy has changed since request {after.code} was asked: {'; '.join(after.changes)}; "
+                "look at it again, then decide",
+                request_id=after.id, code=after.code, state=str(after.state),
+            )  # fmt: skip
         if after.state is State.EXPIRED or (after.word == "silence" and after.state is not State.PENDING):
             raise AlreadyDecided(
                 f"request {after.code} ended before this decision: {after.reason}",
@@ -258,9 +283,7 @@ class Inbox:
 
     def _roles(self, by: Principal) -> tuple[str, ...]:
         """The roles that the policy gives this person; a surface is believed only where the policy names nobody."""
-        policy = self._judgement.policy
-        known = principal_named(policy, by.name) if policy.people else by
-        return known.roles if known is not None else ()
+        return votes.roles_now(self._judgement.policy, by.name, by.roles)
 
     def _counts(self, by: Principal, request: Request, decision: Modify | Choose, now: datetime) -> bool:
         """The person may also decide what the change makes of it."""
@@ -282,11 +305,19 @@ class Inbox:
             raise NotAllowed(f"{by.name} may not decide request {request.code}: {reason}", principal=by.name)
 
     def _why_not(self, by: Principal | None, request: Request, now: datetime, *, voted: bool = True) -> str | None:
-        verdict = request.candidate.verdict
-        reviewers = (*verdict.reviewers, *request.told) if verdict.reviewers else ()
+        reviewers = votes.reviewers_of(request, self._today(request))
         already = tuple(vote.by for vote in request.votes) if voted else ()
         ask = request.ask
         return may_decide(self._judgement.policy, by, reviewers, ask.agent, ask.asked_by, already, now)
+
+    def _today(self, request: Request) -> Verdict:
+        """What a waiting request demands by the policy of now: never less than it was asked with."""
+        from assentry.engine.tool import tool_of
+
+        stored = request.candidate.verdict
+        if stored.policy_version == self._judgement.policy.version or request.state is not State.PENDING:
+            return stored
+        return self._judgement.demands(tool_of(request.candidate.action), request, request.changed_at)
 
     async def _moved(
         self,

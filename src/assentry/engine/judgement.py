@@ -18,13 +18,14 @@ from assentry.core.declared import Said
 from assentry.core.grant import Grant, concerns
 from assentry.core.judge import is_stricter, judge, strictest
 from assentry.core.policy import Policy, Rule, builtin_policy
-from assentry.core.request import Request
+from assentry.core.request import STOPS, Kind, Request
 from assentry.core.run import RunState
 from assentry.core.situation import Standing, in_situation
 from assentry.core.switch import Setting, Switch, holding
 from assentry.core.text import render
 from assentry.core.title import default_title
 from assentry.core.verdict import GateKind, Quorum, Trigger, Verdict
+from assentry.core.votes import demanded, shortfall
 from assentry.engine.office import HeldUp
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
 from assentry.errors import InvalidArguments, RunStopped
@@ -255,6 +256,16 @@ class Judgement:
         )
         return self.judged(tool, action.args, context, now, facts, standing=ask.standing)
 
+    def demands(self, tool: "Tool", request: Request, now: datetime) -> Verdict:
+        """What a request demands of people by the policy of now: never less than it was asked with."""
+        candidate = request.candidate
+        stored = candidate.verdict
+        if request.ask.kind is not Kind.ACTION or candidate.action.name in STOPS:
+            return replace(stored, policy_version=self.policy.version)  # a run or its agent asks, whatever policy says
+        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
+        _, _, fresh = self.judged_again(tool, request, now, facts)
+        return demanded(fresh, merged(stored, fresh))
+
     async def is_paused(self, request: Request) -> bool:
         """A switch, or the run that it belongs to, holds up what is approved."""
         held = self.held_up(request.ask.agent)
@@ -280,11 +291,15 @@ class Judgement:
             return ""
         if not request.votes and candidate.verdict.grant is not None:
             return await self._not_granted(request, candidate.verdict.grant)
+        now = await self._store.now()
+        if request.votes:
+            demands, most = self.demands(tool, request, now), candidate.verdict.gate
+            if not is_stricter(demands.gate, most):
+                return shortfall(self.policy, request, demands)
+            return f"policy says {demands.gate}: {demands.because}"
         facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
-        _, _, verdict = self.judged_again(tool, request, await self._store.now(), facts)
-        most = (
-            candidate.verdict.gate if request.votes else GateKind.SOFT if request.word == "silence" else GateKind.WATCH
-        )
+        _, _, verdict = self.judged_again(tool, request, now, facts)
+        most = GateKind.SOFT if request.word == "silence" else GateKind.WATCH
         return f"policy says {verdict.gate}: {verdict.because}" if is_stricter(verdict.gate, most) else ""
 
     async def _not_granted(self, request: Request, grant_id: str) -> str:

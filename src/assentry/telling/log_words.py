@@ -133,6 +133,7 @@ _SENTENCES = {
     "request.seen": "{about}: seen by {actor}",
     "request.voted": "{about}: {decided} by {actor}; more approvals are needed",
     "request.amended": "{about}: {actor} changed it; more approvals are needed",
+    "request.rejudged": "{about}: the policy demands more by now ({changes}); it is asked about again",
     "request.decided": "{about}: {decided} by {actor}{after}",
     "request.widened": "{about}: nobody has decided; it may now also be decided by {may_decide}",
     "request.reminder_due": "{about}: nobody has decided; a reminder is due",
