@@ -185,8 +185,9 @@ WORST = [
     ("args.x.all(a, args.x == args.x)", {"x": NUMBERS[:2_000]}),
     ("args.x.all(a, args.x.all(b, args.x == args.x))", {"x": NUMBERS[:99]}),
     ("args.x.all(a, args.x.all(b, args.x.all(c, a + b + c > -1)))", {"x": NUMBERS[:1_000]}),
-    ("args.x.map(a, args.x.map(b, args.s + args.s)).size() > 0", {"x": NUMBERS[:70], "s": "a" * 10_000}),
-    ("args.x.map(a, args.s + args.s).size() > 0", {"x": NUMBERS[:9_000], "s": "a" * 100_000}),
+    ("args.x.map(a, args.x.map(b, args.s)).size() > 0", {"x": NUMBERS[:70], "s": "a" * 10_000}),
+    ("args.x.map(a, args.s).size() > 0", {"x": NUMBERS[:9_000], "s": "a" * 100_000}),
+    (f"({' + '.join(['args.s'] * 21)}).size() > 0", {"s": "a" * 999_000}),
     ("args.x.all(a, args.s.matches('.*(a|b)+.*c') || true)", {"x": NUMBERS[:9_000], "s": "a" * 10_000}),
     ("args.x.all(a, args.x.all(b, args.s.matches('(a+)+$')))", {"x": NUMBERS[:99], "s": "a" * 1_000}),
     ("args.s.matches('(a|a)*b')", {"s": "a" * 1_000_000}),
@@ -237,3 +238,46 @@ def test_holding_is_total_on_any_json(text: str, args: dict[str, Any]) -> None:
 def test_compiling_any_text_gives_a_condition_or_a_policy_error(text: str) -> None:
     with suppress(PolicyError):
         assert isinstance(compile_condition(text).holds(EMPTY), bool | Failed)
+
+
+GROWING = [
+    "['x'].map(a, a + a).map(a, a + a).exists(a, a == 'y')",
+    "['x'].map(a, true, a + a).size() > 0",
+    "['x'].map(a, string(a) + string(a)).size() > 0",
+    "['x'].map(a, [a, a]).size() > 0",
+    "['x'].map(a, {'k': a, 'l': a}).size() > 0",
+    "['x'].exists(a, [a + a].exists(b, [b + b].exists(c, c == 'y')))",
+    "['x'].exists(a, [a, a].exists(b, [b, b].exists(c, c == b)))",
+    "['x'].exists(a, a in [a, 'b'])",
+    "['x'].exists(a, ['x'].map(b, a + a).size() > 0)",
+    "args.x.filter(a, [args.x, args.x].size() > 1).size() > 0",
+    "args.x.all(a, google.protobuf.Value{string_value: a} == a)",
+    r'''r"\\" == "a" || ["x"].map(a, a + a).size() > 0 || "" == "b"''',
+    r"""R'\\' == 'a' || ["x"].map(a, a + a).size() > 0 || '' == 'b' """,
+    "['x'].map(a, a // 1\n + a).size() > 0",
+    f"{' + '.join(['args.s'] * 22)} == ''",
+]
+
+
+@pytest.mark.parametrize("text", GROWING)
+def test_a_condition_whose_values_could_grow_does_not_load(text: str) -> None:
+    with pytest.raises(PolicyError, match=r"may only add|constants only|adds 21 times"):
+        compile_condition(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        ("args.items.map(i, i.price * 1.5 + 1.0).exists(p, p > 12.0)", {"items": [{"price": 10.0}]}),
+        ("args.items.map(i, i['price']).all(p, p == 10.0)", {"items": [{"price": 10.0}]}),
+        ("args.items.exists(i, i.price + i.tax > 11.0)", {"items": [{"price": 10.0, "tax": 2.0}]}),
+        ("args.to.all(t, t in ['a', 'b'])", {"to": ["a"]}),
+        ("args.to.exists(t, t == 'a+b' || t in ['[a]', '{b}'])", {"to": ["a+b"]}),
+        ("[args.a, args.b].exists(x, x == 'b')", {"a": "a", "b": "b"}),
+        ("args.a + args.b == 'ab'", {"a": "a", "b": "b"}),
+        ("args.n.map(a, a[0]).exists(x, x == 1)", {"n": [[1]]}),
+        (r"'a\'+b' != args.a && [1].map(a, a)[0] == 1", {"a": "a"}),
+    ],
+)
+def test_what_cannot_grow_is_not_refused(text: str, args: dict[str, Any]) -> None:
+    assert holds(text, args=args) is True

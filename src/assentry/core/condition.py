@@ -31,6 +31,8 @@ MAX_DEPTH = 32
 MAX_NODES = 20_000
 MAX_CHARACTERS = 1_000_000
 MAX_WORK = 5_000_000
+MAX_SUMS = 20
+"""A condition may add so often: each time may copy as much text as it is given."""
 _ITERATIONS = 10_000
 """The evaluator's own budget: a condition may go round its loops this often in all."""
 
@@ -117,6 +119,7 @@ def compile_condition(text: str) -> Condition:
         )
     bare = _STRING_OR_COMMENT.sub('""', text)
     _check_fields(text, _STRING_OR_COMMENT.sub(lambda found: '"' * len(found[0]), text))
+    _refuse_growth(bare)
     loops, weight = _heavy_loops(bare)
     return Condition(text, program, _needs(text), loops, weight)
 
@@ -140,8 +143,12 @@ def _lower_ascii(text: str) -> str:
 _VARIABLE = re.compile(rf"(?<!\w)({'|'.join(FIELDS)})(?!\w)(?:\s*\.\s*([A-Za-z_]\w*)(?!\w)(?!\s*\())?", re.ASCII)
 _ROOT = re.compile(rf"(?<![\w.])({'|'.join(FIELDS)})(?!\w)", re.ASCII)
 _STRING_OR_COMMENT = re.compile(
-    r"""[rRbB]{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|//[^\n]*""", re.DOTALL
+    r"""(?<!\w)(?:[rR][bB]?|[bB][rR])(?:\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*')"""
+    r"""|(?:(?<!\w)[bB])?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+    r"""|//[^\n]*""",
+    re.DOTALL,
 )
+"""As the language reads them: in a raw string a backslash is a backslash, and does not hide the quote behind it."""
 _LOOP_OR_PAREN = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(|[()]")
 
 
@@ -164,6 +171,52 @@ def _check_fields(text: str, bare: str) -> None:
         rooted = match.start() == 0 or bare[: match.start()].rstrip()[-1:] != "."
         if key and fields and key not in fields and rooted:
             raise PolicyError(missing_field(text, match.start(), name, key, fields))
+
+
+_TOKEN = re.compile(r'""|\d[\w.]*|[A-Za-z_]\w*|`[^`]*`|\S')
+_LOOPS = frozenset(("all", "exists", "exists_one", "map", "filter"))
+_CONSTANTS = frozenset(("true", "false", "null"))
+_ENDS = {"(": ")", "[": "]", "{": "}"}
+
+
+def _refuse_growth(bare: str) -> None:
+    """No value of the condition can become much larger than its data.
+
+    Values double where a round of `map` gives more than it was given (`a + a`, `[a, a]`), or where a loop goes over
+    what another one made (`[a + a].exists(b, …)`): 331 characters like that took 4 GB. So inside `map` only numbers
+    are added, and inside any loop lists and maps are written of constants alone.
+    """
+    parts = ["", "", *_TOKEN.findall(bare), ""]
+    if (sums := parts.count("+")) > MAX_SUMS:
+        raise PolicyError(f"the condition adds {sums} times, more than {MAX_SUMS}; split it into rules")
+    open_: list[tuple[str, str]] = []
+    for place in range(2, len(parts) - 1):
+        first, before, part, after = parts[place - 2 : place + 2]
+        inside = {kind for kind, _ in open_}
+        if open_ and part == open_[-1][1]:
+            open_.pop()
+        elif part == "(":
+            is_loop = first == "." and before in _LOOPS
+            open_.append((("map" if before == "map" else "loop") if is_loop else "", _ENDS[part]))
+        elif part in ("[", "{"):
+            is_looping = "map" in inside or "loop" in inside
+            open_.append(("literal" if is_looping and not (part == "[" and _ends_value(before)) else "", _ENDS[part]))
+        elif part == "+" and "map" in inside and not (before[:1].isdigit() or after[:1].isdigit()):
+            raise PolicyError("inside map(), + may only add a number such as `+ 1`: texts and lists would grow")
+        elif "literal" in inside and part not in _CONSTANTS and _is_word(part):
+            raise PolicyError(
+                f"inside a loop, a list or map may hold constants only, not {part}; "
+                "compare with `==` and `||`, or write the list in front of the loop"
+            )
+
+
+def _is_word(part: str) -> bool:
+    return part[:1].isalpha() or part[:1] in ("_", "`")
+
+
+def _ends_value(part: str) -> bool:
+    """A bracket behind it looks something up, and is not the beginning of a list."""
+    return part in (")", "]", "}", '""') or (_is_word(part) and part != "in")
 
 
 def _heavy_loops(bare: str) -> tuple[int, int]:
