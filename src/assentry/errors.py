@@ -148,6 +148,14 @@ class StaleRequest(Conflict):
     """The request changed since it was read; look at it again before deciding."""
 
 
+class PolicyMoved(AssentryError):
+    """Another policy is active than the one by which this was judged; nothing was written, and it is judged again."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        super().__init__(f"another policy is active than version {version}; judge it again")
+
+
 class DuplicateStep(Conflict):
     """This step of this run has a request already; `request_id` is its id."""
 

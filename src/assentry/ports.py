@@ -144,6 +144,7 @@ class Store(Protocol):
         run: str | None = None,
         awaiting: Sequence[str] = (),
         agent: str = "",
+        policy: int | None = None,
     ) -> Change | None:
         """The change that `step` made of the current state, durably committed.
 
@@ -153,6 +154,8 @@ class Store(Protocol):
         one without either whose agent and user already wait for a decision on exactly the same.
         A run that is parked on requests names them in `awaiting`: whoever decides one of them meanwhile waits
         for this commit, and then wakes the run.
+        What was judged by a policy names its version (0: no policy was ever applied); where another one is active
+        when this commits, `PolicyMoved` is raised.
         What only an `agent` that nobody holds up may do names it: `step` sees the switches that hold it up.
         `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
         transaction, that it is still current and that no deadline the step looked at has passed.

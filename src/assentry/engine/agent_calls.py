@@ -37,7 +37,7 @@ from assentry.engine.questions import question
 from assentry.engine.schemas import check_schema
 from assentry.engine.sealing import no_secret, redacted
 from assentry.engine.tool import OptionSpec, Tool, tool, tool_of
-from assentry.errors import Conflict, InvalidArguments, NotFound, RunPaused, RunStopped
+from assentry.errors import Conflict, InvalidArguments, NotFound, PolicyMoved, RunPaused, RunStopped
 from assentry.ports import View
 
 T = TypeVar("T")
@@ -229,9 +229,11 @@ class AgentCalls:
         async def begun() -> Request:
             if await self._judgement.is_paused(request):
                 raise RunPaused("", "", "what it belongs to is paused")
-            if reason := await self._judgement.objection(made, request):
+            reason, version = await self._judgement.objection(made, request)
+            if reason:
                 raise refusal(await calls.execution.withdraw(request, reason))
-            return await calls.begun(request, active, counts=request.candidate.action.name not in STOPS)
+            counts = request.candidate.action.name not in STOPS
+            return await calls.begun(request, active, policy=version, counts=counts)
 
         return await self._once_going(patience, begun)
 
@@ -348,7 +350,7 @@ class AgentCalls:
             await self._until_go(patience)
             try:
                 return await make()
-            except HeldUp:
+            except (HeldUp, PolicyMoved):
                 await self._judgement.refresh()
             except Held as held:
                 raise stopped_or_paused(held) from None

@@ -22,6 +22,7 @@ from assentry.errors import (
     Conflict,
     LeaseLost,
     Parked,
+    PolicyMoved,
 )
 from assentry.ports import View
 
@@ -154,11 +155,12 @@ class Calls(Asking):
             request = latest
             if active is None and self.judgement.switches:
                 await self._until_go(request, patience)
-            if reason := await self.judgement.objection(tool, request):
+            reason, version = await self.judgement.objection(tool, request)
+            if reason:
                 return await self.execution.withdraw(request, reason)
             try:
-                return await self.begun(request, active)
-            except HeldUp:
+                return await self.begun(request, active, policy=version)
+            except (HeldUp, PolicyMoved):
                 await self.judgement.refresh()
             except LeaseLost:
                 raise
@@ -179,17 +181,22 @@ class Calls(Asking):
             raise Parked(request.id, request.code, request.candidate.says)
         await self.judgement.until_go(request.ask.agent)
 
-    async def begun(self, request: Request, active: HeldRun | None, *, counts: bool = True) -> Request:
-        """Intent is on record; inside a run together with what it uses up, and only while the run is ours."""
+    async def begun(
+        self, request: Request, active: HeldRun | None, *, policy: int | None, counts: bool = True
+    ) -> Request:
+        """Intent is on record; inside a run together with what it uses up, and only while the run is ours.
+
+        `policy` is the version by which it may begin.
+        """
         if active is None:
-            return await self.execution.begin(request)
+            return await self.execution.begin(request, policy=policy)
         made: list[Run | None] = []
 
         def holding(view: View, began: Request) -> Run | None:
             made.append(active.begins(view, began, counts=counts))
             return made[-1]
 
-        request = await self.execution.begin(request, run=active.id, holding=holding)
+        request = await self.execution.begin(request, run=active.id, holding=holding, policy=policy)
         active.saw(made[-1])
         return request
 

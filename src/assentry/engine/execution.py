@@ -80,11 +80,17 @@ class Execution:
         self._stopping = threading.Event()
 
     async def begin(
-        self, request: Request, *, run: str | None = None, holding: Callable[[View, Request], Run | None] | None = None
+        self,
+        request: Request,
+        *,
+        run: str | None = None,
+        holding: Callable[[View, Request], Run | None] | None = None,
+        policy: int | None = None,
     ) -> Request:
         """Intent is on record and the permit is used; whoever gets here runs it, nobody else does.
 
-        Raises `HeldUp` where a stop switch holds its agent up, whatever was known of the switches before.
+        Raises `HeldUp` where a stop switch holds its agent up, whatever was known of the switches before, and
+        `PolicyMoved` where another `policy` is active than the version by which it may begin.
 
         Inside a `run` only for the process that holds it: `holding` gives the run as it then is, or raises.
         """
@@ -104,7 +110,7 @@ class Execution:
 
         try:
             change = await self._store.transact(
-                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent
+                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent, policy=policy
             )
         except asyncio.CancelledError:
             await asyncio.shield(self.did_not_run(request.workspace, request.id, request.fence + 1))
@@ -163,11 +169,11 @@ class Execution:
         finally:
             _KEY.reset(token)
 
-    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
+    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any], policy: int | None = None) -> Any:
         """The function's result, after intent (unless already on record), the call, and the record of its end."""
         if request.state is not State.RUNNING:
             _is_permitted(tool, request)
-            request = await self.begin(request, run=request.ask.run or None, holding=_charged)
+            request = await self.begin(request, run=request.ask.run or None, holding=_charged, policy=policy)
         token = _KEY.set(request.idempotency_key)
         try:
             values = self.values(tool, request)

@@ -48,6 +48,7 @@ from assentry.errors import (
     NotFound,
     Parked,
     PolicyError,
+    PolicyMoved,
 )
 from assentry.ports import Store, Vault
 
@@ -403,11 +404,12 @@ class Gate(Proposer):
         if request.state is State.PENDING or await self._judgement.is_paused(request):
             raise Parked(request.id, request.code, request.candidate.says)
         if request.state is State.APPROVED:
-            if reason := await self._judgement.objection(known, request):
+            reason, version = await self._judgement.objection(known, request)
+            if reason:
                 raise refusal(await self._execution.withdraw(request, reason))
             try:
-                return await self._execution.run(known, request, injected)
-            except (Held, HeldUp):
+                return await self._execution.run(known, request, injected, version)
+            except (Held, HeldUp, PolicyMoved):
                 await self._judgement.refresh()
                 return await self.resume(request_id, patience, **injected)
         return result_of(request, known)

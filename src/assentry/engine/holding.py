@@ -46,6 +46,7 @@ from assentry.errors import (
     GuardError,
     InvalidArguments,
     Parked,
+    PolicyMoved,
     RunStopped,
 )
 from assentry.ports import View
@@ -246,7 +247,7 @@ class HeldRun:
                 return await make()
             except Held as held:
                 self.saw(held.run)
-            except HeldUp:
+            except (HeldUp, PolicyMoved):
                 await self._office.look_again()
 
     def run_from_thread(self, work: Coroutine[Any, Any, T]) -> T:

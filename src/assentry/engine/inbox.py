@@ -1,7 +1,7 @@
 """The reviewer's side: what waits, what it is, and what people say about it. Identity comes from the edge."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -40,7 +40,15 @@ from assentry.core.verdict import GateKind, Verdict
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.oversight import Oversight
 from assentry.engine.schemas import check_fits
-from assentry.errors import AlreadyDecided, AssentryError, InvalidDecision, NotAllowed, NotFound, StaleRequest
+from assentry.errors import (
+    AlreadyDecided,
+    AssentryError,
+    InvalidDecision,
+    NotAllowed,
+    NotFound,
+    PolicyMoved,
+    StaleRequest,
+)
 from assentry.ports import Filter, Page, Store, View
 
 log = logging.getLogger("assentry.inbox")
@@ -210,7 +218,7 @@ class Inbox:
         Where it stops the `run` that it belongs to, both are one change.
         """
 
-        policy, asked_anew = self._judgement.policy, False
+        asked_anew = False
 
         def step(request: Request, now: datetime) -> Change | None:
             nonlocal asked_anew
@@ -228,7 +236,7 @@ class Inbox:
                         asked_anew = True
                         return advance(request, Rejudged(candidate, changes, "policy"), now)
                     request = replace(request, candidate=candidate)
-                    standing, void = votes.standing(policy, request, today)
+                    standing, void = votes.standing(self._judgement.policy, request, today)
             else:
                 decision = Approve()
             counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
@@ -245,7 +253,7 @@ class Inbox:
             )
             return advance(request, event, now)
 
-        after = await self._moved(request_id, step, run, by.name)
+        after = await self._by_active_policy(lambda: self._moved(request_id, step, run, by.name, judged=True))
         if asked_anew and after.state is State.PENDING:
             raise StaleRequest(
                 f"the policy has changed since request {after.code} was asked: {'; '.join(after.changes)}; "
@@ -259,6 +267,14 @@ class Inbox:
             )  # fmt: skip
         await self._count(by, after)
         return after
+
+    async def _by_active_policy(self, make: Callable[[], Awaitable[Request]]) -> Request:
+        """What `make` gave, made again for as long as the policy that it went by turns out not to be the active one."""
+        while True:
+            try:
+                return await make()
+            except PolicyMoved:
+                await self.refresh()
 
     async def _count(self, by: Principal, after: Request) -> None:
         """Denials in a row are counted: an agent that does not take no for an answer is paused."""
@@ -297,7 +313,7 @@ class Inbox:
             self._allow(by, request, now, voted=False)
             return advance(request, event, now)
 
-        return await self._moved(request_id, step)
+        return await self._by_active_policy(lambda: self._moved(request_id, step, judged=True))
 
     def _allow(self, by: Principal, request: Request, now: datetime, *, voted: bool = True) -> None:
         reason = self._why_not(by, request, now, voted=voted)
@@ -325,14 +341,21 @@ class Inbox:
         move: Callable[[Request, datetime], Change | None],
         run: Run | None = None,
         by: str = "",
+        *,
+        judged: bool = False,
     ) -> Request:
+        """The request as `move` left it; what was `judged` commits only under the policy by which that was done."""
+        policy = self._judgement.version if judged else None
+
         def step(view: View) -> Change | None:
             if view.request is None:
                 raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
             change = move(view.request, view.now)
             return _with_its_run(change, view.run, by, view.now) if change is not None else None
 
-        change = await self._store.transact(self._workspace, request_id, step, run=run.id if run is not None else None)
+        change = await self._store.transact(
+            self._workspace, request_id, step, run=run.id if run is not None else None, policy=policy
+        )
         if change is not None and change.request is not None:
             return change.request
         return await self._request(request_id)

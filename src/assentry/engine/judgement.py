@@ -94,6 +94,8 @@ class Judgement:
         self._store, self._workspace = store, workspace
         self._fallback = fallback or builtin_policy()
         self.policy: Policy = self._fallback
+        self.version = self._latest = 0
+        """The version of the active policy, as last heard; 0 where none was ever applied."""
         self.grants: tuple[Grant, ...] = ()
         self.switches: tuple[Switch, ...] = ()
         """Those that hold somebody up."""
@@ -120,12 +122,14 @@ class Judgement:
             self.denied = frozenset(switch.agent for switch in switches if switch.denials)
             for ear in tuple(self._held_up):
                 ear.hear(None)
+            self._latest = 0 if stored is None else stored.version
             if stored is None:
                 self.policy = self._fallback
             elif stored.version != self.policy.version:
                 from assentry.core.policy_file import stored_policy
 
                 self.policy = stored_policy(stored.text, stored.version)
+            self.version = self._latest
             self.grants = grants
 
     def held_up(self, agent: str) -> Switch | None:
@@ -170,6 +174,7 @@ class Judgement:
         )
         forbidden = tuple(each for each in self.policy.rules if each.gate is GateKind.FORBID)
         self.policy = replace(builtin_policy(), rules=(*forbidden, rule), people=self.policy.people, version=-1)
+        self.version = self._latest
         self.grants = ()
 
     def profile_of(self, tool: "Tool") -> Profile:
@@ -274,11 +279,19 @@ class Judgement:
         run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
         return run is not None and run.state is RunState.PAUSED
 
-    async def objection(self, tool: "Tool", request: Request) -> str:
-        """Why what is approved may not begin by the policy known here; empty if it may.
+    async def objection(self, tool: "Tool", request: Request) -> tuple[str, int]:
+        """Why what is approved may not begin by the policy known here, empty if it may; and that policy's version.
 
-        Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed since.
+        Only while that version is the active one may it begin.
         """
+        while True:
+            version = self.version
+            reason = await self._objection(tool, request)
+            if version == self.version:
+                return reason, version
+
+    async def _objection(self, tool: "Tool", request: Request) -> str:
+        """Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed."""
         candidate, ask = request.candidate, request.ask
         permit = request.permit
         run = await self._store.run(self._workspace, ask.run) if ask.run else None

@@ -12,7 +12,7 @@ from assentry.engine.calls import Calls
 from assentry.engine.office import HeldUp, inside
 from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.sealing import unsealed
-from assentry.errors import AlreadyDecided
+from assentry.errors import AlreadyDecided, PolicyMoved
 
 
 @dataclass(slots=True)
@@ -88,9 +88,14 @@ class Proposal:
         if active is None:
             request = await self._begun(was, patience)
         else:
-            if reason := await calls.judgement.objection(tool, was):
-                raise refusal(await calls.execution.withdraw(was, reason))
-            request = await active.once_going(lambda: calls.begun(was, active, counts=self._counts), flying=True)
+
+            async def begun() -> Request:
+                reason, version = await calls.judgement.objection(tool, was)
+                if reason:
+                    raise refusal(await calls.execution.withdraw(was, reason))
+                return await calls.begun(was, active, policy=version, counts=self._counts)
+
+            request = await active.once_going(begun, flying=True)
         candidate = request.candidate
         args = unsealed(calls.vault, request.id, restore(candidate.args_text), request.sealed)
         running = Running(args, candidate.action.name, request.idempotency_key)
@@ -110,11 +115,12 @@ class Proposal:
         while True:
             if await judgement.is_paused(request):
                 await judgement.until_go(request.ask.agent, patience)
-            if reason := await judgement.objection(self._prepared.tool, request):
+            reason, version = await judgement.objection(self._prepared.tool, request)
+            if reason:
                 raise refusal(await calls.execution.withdraw(request, reason))
             try:
-                return await calls.begun(request, None)
-            except HeldUp:
+                return await calls.begun(request, None, policy=version)
+            except (HeldUp, PolicyMoved):
                 await judgement.refresh()
 
 

@@ -17,7 +17,7 @@ from assentry.engine.judgement import Judgement
 from assentry.engine.office import Held, HeldUp, Office
 from assentry.engine.tool import Tool
 from assentry.engine.waiting import Hub
-from assentry.errors import AssentryError, Conflict, StoreError
+from assentry.errors import AssentryError, Conflict, PolicyMoved, StoreError
 from assentry.ports import Store
 
 log = logging.getLogger("assentry.worker")
@@ -215,13 +215,19 @@ class Worker:
                         self._leave(request.id, request.version, SWEEP_SECONDS)
                 case State.APPROVED if await self._judgement.is_paused(request):
                     self._leave(request.id, request.version, TROUBLE_SECONDS)
-                case State.APPROVED if reason := await self._judgement.objection(tool, request):
-                    log.warning("request %s is approved and is not run: %s", request.code, reason)
-                    await self._execution.withdraw(request, reason)
+                case State.APPROVED:
+                    reason, version = await self._judgement.objection(tool, request)
+                    if reason:
+                        log.warning("request %s is approved and is not run: %s", request.code, reason)
+                        await self._execution.withdraw(request, reason)
+                    else:
+                        await self._execution.run(tool, request, {}, version)
                 case _:
                     await self._execution.run(tool, request, {})
         except (Held, HeldUp):
             self._leave(request.id, request.version, TROUBLE_SECONDS)
+        except PolicyMoved:
+            await self._judgement.refresh()  # and it is looked at again at once
         except Conflict:
             self._leave(request.id, request.version, SWEEP_SECONDS)
             log.info("request %s was taken by another worker", request.code)

@@ -88,9 +88,9 @@ class FarJudgement(Judgement):
         """The server says so when it is begun."""
         return False
 
-    async def objection(self, tool: Tool, request: Request) -> str:
+    async def objection(self, tool: Tool, request: Request) -> tuple[str, int]:
         """The server says so when it is begun."""
-        return ""
+        return "", 0
 
 
 class OpenVault:

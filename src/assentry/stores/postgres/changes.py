@@ -189,7 +189,7 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
         raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change
-    return Made(change, view, change_write(attempt.workspace, change, guard, attempt.agent))
+    return Made(change, view, change_write(attempt.workspace, change, guard, attempt.agent, attempt.policy))
 
 
 def look(attempt: Attempt, link: Link) -> View:

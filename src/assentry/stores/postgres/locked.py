@@ -18,7 +18,7 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request
 from assentry.core.run import Run, RunState
 from assentry.core.switch import EVERYTHING
-from assentry.errors import StaleRequest, StoreError
+from assentry.errors import PolicyMoved, StaleRequest, StoreError
 from assentry.ports import Step, View
 from assentry.stores import rows
 from assentry.stores.postgres.connect import (
@@ -48,6 +48,7 @@ class Attempt:
     run: str | None = None
     awaiting: Sequence[str] = ()
     agent: str = ""
+    policy: int | None = None
     lost: dict[str, Change] = field(default_factory=dict)
     made: Change | None = None
     """The last change that was tried."""
@@ -109,6 +110,12 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     locked = attempt.request_id or next((lost.request.id for lost in attempt.lost.values() if lost.request), None)
     row, held = None, []
     connection.execute("BEGIN")
+    if attempt.policy is not None:
+        # Before any row is locked, so that nobody who changes the policy waits for a row that somebody behind it has.
+        shared = {"workspace": workspace}
+        ((version,),) = connection.execute(SQL["share_policy"], shared, prepare=True).fetchall()
+        if version != attempt.policy and not attempt.lost:
+            raise PolicyMoved(attempt.policy)
     if locked is not None:
         key = {"workspace": workspace, "id": locked}
         row = connection.execute(SQL["lock_request"], key, prepare=True).fetchone()
@@ -143,7 +150,7 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
 def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     """The change is committed."""
     attempt.made = change
-    write = change_write(attempt.workspace, change)
+    write = change_write(attempt.workspace, change, policy=attempt.policy)
     _put_grants(connection, attempt.workspace, change.grants)
     _put_run(connection, attempt.workspace, change)
     _put_switch(connection, change)

@@ -156,11 +156,12 @@ class PostgresStore(RunReads):
         run: str | None = None,
         awaiting: Sequence[str] = (),
         agent: str = "",
+        policy: int | None = None,
     ) -> Change | None:
         room = self._entered()
         if not room.connector.opened:
             await self._errand(Link.connection)
-        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting, agent), hint)
+        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting, agent, policy), hint)
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})

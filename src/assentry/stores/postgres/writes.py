@@ -38,11 +38,16 @@ class Write:
 
 
 def change_write(
-    workspace: str, change: Change, guard: tuple[datetime, datetime] = (LONG_AGO, FAR), agent: str = ""
+    workspace: str,
+    change: Change,
+    guard: tuple[datetime, datetime] = (LONG_AGO, FAR),
+    agent: str = "",
+    policy: int | None = None,
 ) -> Write:
     """The write of a request and its entries; `guard` is between which times it may take effect.
 
-    With an `agent` it takes effect only while no switch holds that one up.
+    With an `agent` it takes effect only while no switch holds that one up; with a `policy`, only while that version is
+    the active one.
     """
     request = change.request
     entries = entry_rows(workspace, change.entries)
@@ -61,6 +66,8 @@ def change_write(
         written["not_before"], written["before"] = guard
     if agent:
         written["agent"] = rows.column(agent)
+    if policy is not None:
+        written["policy"] = policy
     row["token"] = token
     written["row"] = row
     return Write(written, (workspace, request.id), {request.id: request.version}, token)

@@ -135,9 +135,10 @@ class SqliteStore(RunReads):
         run: str | None = None,
         awaiting: Sequence[str] = (),  # noqa: ARG002  one writes at a time
         agent: str = "",
+        policy: int | None = None,
     ) -> Change | None:
         change: Change | None = await self._write(
-            lambda transaction: transaction.transact(workspace, request_id, step, grants, run, agent)
+            lambda transaction: transaction.transact(workspace, request_id, step, grants, run, agent, policy)
         )
         return change
 
@@ -226,6 +227,7 @@ class SqliteStore(RunReads):
                 "applied_at": micros(policy.applied_at),
             }  # fmt: skip
             transaction.execute("insert_policy", values)
+            transaction.forget()
             written = entry(policy.version, policy.applied_at)
             transaction.append((written,))
             if proposal is not None:

@@ -15,7 +15,7 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request
 from assentry.core.run import Run, RunState
 from assentry.core.switch import EVERYTHING, Switch
-from assentry.errors import Conflict, DuplicateStep, StaleRequest, StoreError
+from assentry.errors import Conflict, DuplicateStep, PolicyMoved, StaleRequest, StoreError
 from assentry.ports import Step, View
 from assentry.stores import rows
 from assentry.stores.rows import micros
@@ -40,6 +40,7 @@ class Transaction:
         self._next_index: dict[str, int] = {}
         self._requests: dict[tuple[str, str], Request] = {}
         self._held_up: dict[str, tuple[Switch, ...]] = {}
+        self._policies: dict[str, int] = {}
 
     def begin(self) -> None:
         """A new transaction. What is known of the last one holds unless another connection has written since."""
@@ -57,6 +58,7 @@ class Transaction:
         self._next_index.clear()
         self._requests.clear()
         self._held_up.clear()
+        self._policies.clear()
 
     def mark(self) -> Mark:
         """How it stands now, to go back to."""
@@ -81,8 +83,11 @@ class Transaction:
         grants: Sequence[str],
         run_id: str | None = None,
         agent: str = "",
+        policy: int | None = None,
     ) -> Change | None:
         """The change that `step` makes of the current state, written."""
+        if policy is not None and policy != self.policy(workspace):
+            raise PolicyMoved(policy)
         current = None if request_id is None else self.request(workspace, request_id)
         named = tuple(grant for name in grants if (grant := self.grant(workspace, name)) is not None)
         run = None if run_id is None else self.run(workspace, run_id)
@@ -150,6 +155,14 @@ class Transaction:
             found = (rows.read_switch(text, key) for text, key in self.fetch("switches", {"workspace": workspace}))
             held = self._held_up[workspace] = tuple(switch for switch in found if switch.is_held)
         return tuple(switch for switch in held if switch.agent in (agent, EVERYTHING))
+
+    def policy(self, workspace: str) -> int:
+        """The version of the active policy; 0 where none was ever applied."""
+        version = self._policies.get(workspace)
+        if version is None:
+            found = self.fetch("policy", {"workspace": workspace, "limit": 1})
+            version = self._policies[workspace] = int(found[0][0]) if found else 0
+        return version
 
     def append(self, entries: Sequence[Entry]) -> None:
         """The entries stand at the end of their workspace's log."""

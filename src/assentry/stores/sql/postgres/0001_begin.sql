@@ -217,10 +217,21 @@ CREATE TABLE credentials (
 CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
 CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'challenge', 'reply');
 
+-- The version of the active policy, which stays the active one until this transaction ends: whoever applies another
+-- takes the exclusive lock. VOLATILE, so that the version is read after the lock was waited for, and not before.
+CREATE FUNCTION assentry_policy(workspace_ text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended('assentry policy ' || workspace_, 0));
+    RETURN coalesce((SELECT max(version) FROM policies WHERE workspace = workspace_), 0);
+END
+$$;
+
 -- A group of changes, each of which takes full effect or none, in one round trip.
 -- A new request is inserted, or the whole group fails. One that moves does so only from the version the change was
 -- made from, and only while the clock is where the step believed it to be. What names an agent takes effect only while
--- no switch stops that agent. Entries and notice follow only then.
+-- no switch stops that agent; what names a policy, only while that is the active one. Entries and notice follow only then.
+-- The locks on policies are taken before any row is locked.
 -- The entries' ids are drawn after the row is locked, so entries of one request are numbered in commit order.
 CREATE FUNCTION assentry_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -228,16 +239,22 @@ DECLARE
     change jsonb;
     made requests;
     effect boolean;
+    active jsonb := '{}';
+    place text;
 BEGIN
+    FOR place IN SELECT DISTINCT c -> 'row' ->> 'workspace' FROM jsonb_array_elements(changes) c WHERE c ? 'policy' ORDER BY 1 LOOP
+        active := active || jsonb_build_object(place, assentry_policy(place));
+    END LOOP;
     FOR change IN SELECT jsonb_array_elements(changes) LOOP
         effect := true;
         IF change ? 'row' THEN
             made := jsonb_populate_record(NULL::requests, change -> 'row');
-            effect := NOT (change ? 'agent') OR NOT EXISTS (
+            effect := NOT (change ? 'policy') OR (active ->> made.workspace)::bigint = (change ->> 'policy')::bigint;
+            effect := effect AND (NOT (change ? 'agent') OR NOT EXISTS (
                 SELECT 1 FROM switches s
                 WHERE s.workspace = made.workspace AND s.agent IN (change ->> 'agent', '*')
                     AND s.body::jsonb ->> 'setting' <> 'go'
-            );
+            ));
             IF NOT effect THEN
                 NULL;
             ELSIF change ? 'ask' THEN

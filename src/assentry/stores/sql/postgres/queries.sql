@@ -139,6 +139,10 @@ WHERE workspace = %(workspace)s ORDER BY version DESC LIMIT %(limit)s;
 -- Versions are dense: whoever applies one waits for whoever is applying another.
 SELECT pg_advisory_xact_lock(hashtextextended('assentry policy ' || %(workspace)s, 0));
 
+-- name: share_policy
+-- The lock that `lock_policy` waits for; in a statement of its own, so that the version is read once it is held.
+SELECT assentry_policy(%(workspace)s);
+
 -- name: insert_policy
 INSERT INTO policies (workspace, version, text, applied_by, applied_at)
 VALUES (%(workspace)s, %(version)s, %(text)s, %(applied_by)s, %(applied_at)s);
