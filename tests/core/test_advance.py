@@ -94,6 +94,15 @@ def test_an_approval_gives_a_permit_for_exactly_the_bytes_shown_and_it_works_onc
         advance(request, Begin("w2", LEASE, request.candidate.permit_digest), NOON)
 
 
+def test_nothing_begins_under_a_permit_that_has_expired():
+    request = running(idempotent=True)
+    lost = move(request, Overdue(), NOON + 2 * LEASE)
+    late = request.permit.expires_at
+    with pytest.raises(PermitMismatch, match="expired"):
+        advance(lost, Begin("w2", LEASE, request.candidate.permit_digest), late)
+    assert move(lost, Begin("w2", LEASE, request.candidate.permit_digest), late - HOUR).state is State.RUNNING
+
+
 def test_other_bytes_than_those_approved_never_begin():
     with pytest.raises(PermitMismatch):
         advance(approved(), Begin("w1", LEASE, "another digest"), NOON)

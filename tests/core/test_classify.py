@@ -309,3 +309,12 @@ def test_what_is_declared_holds_and_is_never_undercut(
 def test_facts_never_lower_what_a_stranger_is_judged_by(name: str, args: dict[str, Any], money: bool) -> None:
     known = profile(name, said=Said(Declaration(money=money or None), trusted=False))
     assert classify(known, args).risk >= known.base.risk
+
+
+@pytest.mark.parametrize("stricter", [{"money": True}, {"reach": Reach.SERVICE}, {"outside": True}])
+def test_saying_that_a_strangers_read_does_more_never_makes_it_milder(stricter: dict[str, Any]) -> None:
+    args = {"amount": 5000, "currency": "EUR"}
+    for name in ("export_files", "get_report", "search_invoice"):
+        alone = classify(profile(name, said=Said(trusted=False)), args)
+        said = classify(profile(name, said=Said(policy=Declaration(**stricter), trusted=False)), args)
+        assert said.risk >= alone.risk

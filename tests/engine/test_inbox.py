@@ -6,24 +6,29 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import assentry
+from assentry.core.action import Declaration, Reach
 from assentry.core.audit import Entry
 from assentry.core.authority import Principal
 from assentry.core.canonical import restore
 from assentry.core.decision import Finding
 from assentry.core.grant import Terms
 from assentry.core.request import State
+from assentry.core.verdict import GateKind
 from assentry.engine.deadlines import sweep
 from assentry.engine.grants import give, take_back
+from assentry.engine.judgement import Context, Judgement
+from assentry.engine.tool import tool
 from assentry.errors import (
     AlreadyDecided,
     ConfirmationNeeded,
     InvalidDecision,
     NotAllowed,
     NotFound,
+    PolicyError,
     StaleRequest,
 )
 from assentry.ports import Filter
-from tests.stage import PATIENCE
+from tests.stage import PATIENCE, until
 
 TEAM = """
 people:
@@ -242,7 +247,7 @@ async def test_a_policy_that_no_longer_loads_makes_everything_wait(house):
             await asyncio.sleep(0.01)
     house.start(write_file("b"))
     (request,) = await house.waiting()
-    assert "cannot be used" in request.candidate.verdict.because
+    assert "cannot be used" in str(request.candidate.verdict.triggers)
     assert await read_file("c") == "c"
     await house.policy("mode: enforce")
     assert await write_file("d") == "d"
@@ -390,3 +395,74 @@ async def test_a_change_adds_nothing_that_nobody_asked_for(house):
     )
     assert given.request is not None
     assert "bcc" not in restore(house.inbox.changed(given.request, {"to": "a@b.example"}).args_text)
+
+
+async def test_a_change_to_what_waits_softly_is_seen_anew_before_silence_lets_it_pass(house):
+    await house.policy("""
+self_review: allow
+people:
+  ann: {}
+  bob: {}
+rules:
+  - {name: small, actions: [update_price], when: "args.percent < 5.0", gate: soft, reviewers: [ann], window: 1s}
+  - {name: large, actions: [update_price], gate: soft, reviewers: [bob], window: 1s}
+""")
+    mild = Declaration(reversible=True, reach=Reach.LOCAL, outside=False, money=False)
+    request = await house.asks("update_price", {"percent": 1.0}, declared=mild)
+    await house.inbox.seen(Principal("ann"), request.id)
+    changed = await house.inbox.modify(Principal("ann"), request.id, {"percent": 90.0})
+    assert (changed.state, changed.seen_at, changed.ends_at) == (State.PENDING, None, None)
+    await house.inbox.seen(Principal("ann"), request.id)
+    assert (await house.now(request)).seen_at is None, "ann may not decide the change, so she does not begin its window"
+    await house.inbox.seen(Principal("bob"), request.id)
+    await until(lambda: swept(house, request, State.APPROVED))
+
+
+async def swept(house, request, state):
+    await sweep(house.store, "default")
+    return (await house.now(request)).state is state
+
+
+async def test_locked_down_nothing_is_looser_than_the_last_policy_that_could_be_used(house):
+    await house.policy("""
+rules: [{name: salaries, actions: [list_salaries], gate: hard}]
+actions: {get_report: {risk: critical}}
+""")
+
+    @house.gate.guard
+    async def list_salaries(team: str) -> None: ...
+
+    @house.gate.guard
+    async def get_report(id: str) -> None: ...
+
+    @house.gate.guard
+    async def list_teams(country: str) -> str:
+        return country
+
+    def entry(version, now):
+        return Entry("policy.applied", now, "default", f"policy:{version}", "a newer version", {})
+
+    await house.desk.store.apply_policy("default", "rules: [{nonsense: true}]", "a newer version", entry)
+    await until(lambda: locked(house))
+    for call in (list_salaries, get_report):
+        with pytest.raises(assentry.Parked):
+            await call.with_(wait=0)("a")
+    assert await list_teams("no") == "no"
+
+
+async def locked(house):
+    return house.gate.policy.version == -1
+
+
+async def test_where_no_policy_could_ever_be_read_reads_wait_too(house):
+    def entry(version, now):
+        return Entry("policy.applied", now, "default", f"policy:{version}", "a newer version", {})
+
+    await house.desk.store.apply_policy("default", "rules: [{nonsense: true}]", "a newer version", entry)
+    judgement = Judgement(house.store, "default")
+    with pytest.raises(PolicyError):
+        await judgement.refresh()
+    judgement.lock_down("it does not load")
+    read = tool("list_teams", trusted=True)
+    _, _, verdict = judgement.judged(read, {}, Context("cleanup"), await house.store.now())
+    assert verdict.gate is GateKind.HARD

@@ -15,7 +15,7 @@ __all__ = ["place"]
 
 DECIDES = {
     "transact", "apply_policy", "approve", "deny", "decide", "modify", "choose", "answer", "reconcile",
-    "review", "seen", "checked_in", "decided", "give", "allow",
+    "review", "seen", "checked_in", "decided", "give", "allow", "saw", "recorded", "begins", "progress",
 }  # fmt: skip
 DEPTH = 8
 

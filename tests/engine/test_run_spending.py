@@ -10,9 +10,11 @@ import assentry
 from assentry.core.request import State
 from assentry.core.run import RunState
 from assentry.core.run_life import Continue, Pause
+from assentry.engine.agent_calls import Described
 from assentry.engine.holding import CURRENT
+from assentry.engine.judgement import Context
 from assentry.errors import InvalidArguments
-from tests.engine.conftest import House
+from tests.engine.conftest import BLINK, House
 from tests.engine.run_world import World
 
 pytestmark = pytest.mark.both_databases
@@ -140,3 +142,18 @@ async def test_revise_says_what_it_wants(house: House) -> None:
                 await run.revise(*given)  # type: ignore[arg-type]
         with pytest.raises(InvalidArguments, match="at least one round"):
             await run.revise("letter", lambda _: "a", rounds=0)
+
+
+async def test_what_is_tried_again_is_charged_to_its_run_once(house: House) -> None:
+    await house.policy("agents: {bot: {}}\nrules: [{name: pays, actions: [pay], gate: hard}]\n")
+    agent = house.gate.agent("bot")
+    run = await agent.begin_run("Pay", attempt="r1", key="k", scope={"actions": ["x"], "EUR": 100})
+    made, _ = agent.described(Described("pay", idempotent=True))
+    context = Context(agent="bot", run=run.id, key="s1", cost=5)
+    request = await agent.propose(made, {"amount": 30, "currency": "EUR", "to": "x"}, context, fence=run.fence)
+    await house.approve(request)
+    for attempt in ("one", "two", "three"):
+        await agent.begin(request.id, attempt=attempt, lease=BLINK, fence=run.fence)
+        await house.unknown(request.id)
+    charged = await agent.run(run.id)
+    assert (charged.spend, charged.used["EUR"], charged.used["steps"]) == (5, 30, 1)

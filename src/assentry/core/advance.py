@@ -279,7 +279,9 @@ def _approved(request: Request, event: Decided, candidate: Candidate, word: str,
         request = replace(request, candidate=candidate, votes=votes)
         kind = "request.amended" if changed else "request.voted"
         if changed:
-            request = replace(request, ends_at=ladders.end(verdict.ladder.limit, now, request.ask.needed_by))
+            # Nobody has seen what it is now, and the window of a soft gate begins when somebody does.
+            ends_at = ladders.end(verdict.ladder.limit, now, request.ask.needed_by)
+            request = replace(request, seen_at=None, ends_at=None if verdict.gate is GateKind.SOFT else ends_at)
         request = replace(request, due_at=_due(request))
         return moved(request, now, kind, event.by, word=word, votes=_voted(request), **_void(event))
     reason = note or request.reason

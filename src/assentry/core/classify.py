@@ -406,7 +406,9 @@ def _recipients(call: _Call, found: _Found) -> None:
 
 def _money(call: _Call, found: _Found) -> None:
     unread = "unreadable" in found and "amount" in found["unreadable"].value and found["unreadable"].hurts
-    if call.effect.is_read and not call.profile.trusted and ("amount" in found or unread) and _pays_in(call.args):
+    # Also by its name: that somebody says it does more than read must not make it milder.
+    reads = call.effect.is_read or call.profile.family is Family.READ
+    if reads and not call.profile.trusted and ("amount" in found or unread) and _pays_in(call.args):
         says = found["amount"].says if "amount" in found else "one that could not be read"
         call.becomes(_PAYS, f"A read has no use for an amount, and nobody vouches for where it comes from: {says}.")
     if "amount" in found and found["amount"].value > 0 and call.profile.pays:

@@ -28,6 +28,8 @@ def begun(request: Request, event: Begin, now: datetime) -> Change:
             f"the outcome of request {request.code} is unknown; `assentry reconcile {request.code}` comes first",
             **named,
         )
+    if permit.expires_at is not None and now >= permit.expires_at:
+        raise PermitMismatch(f"the permit of request {request.code} has expired; propose it again", **named)
     if request.state is State.APPROVED and permit.used_at is not None:
         raise PermitMismatch(f"the permit of request {request.code} was used; propose again for another", **named)
     going = started(request, now, event.worker, event.lease)

@@ -142,7 +142,7 @@ class Asking:
     def note(self, prepared: Prepared) -> None:
         """A line about a call that simply runs is on its way to the log."""
         if prepared.context.active is not None:
-            prepared.context.active.read()
+            prepared.context.active._read()
         self.store.record(CallLine(datetime.now(UTC), self.workspace, prepared, self.vault).entry)
 
     async def look_up(self, prepared: Prepared) -> Prepared:
@@ -207,7 +207,7 @@ class Asking:
                 spent.add(gone.grant_id)
             except Outpaced as faster:
                 assert active is not None  # noqa: S101  only a run is outpaced
-                active.saw(faster.run)
+                active._saw(faster.run)
             prepared = self._rejudged(prepared, given, hidden, spent)
 
     async def _recorded(
@@ -310,7 +310,7 @@ class Asking:
             ask = replace(template, created_at=view.now, needed_by=_moment(tool.needed_by, view.now))
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret, caller=caller)
             if active is not None:
-                change = replace(change, run=active.progress(view, candidate))
+                change = replace(change, run=active._progress(view, candidate))
             return change if verdict.grant is None else _charged(change, prepared, view)
 
         active = context.active
@@ -320,7 +320,7 @@ class Asking:
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         if active is not None:
-            active.recorded(change.run)
+            active._recorded(change.run)
         if change.request.state is State.RUNNING:
             self.execution.hold(change.request)
         return change.request

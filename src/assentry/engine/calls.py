@@ -193,11 +193,11 @@ class Calls(Asking):
         made: list[Run | None] = []
 
         def holding(view: View, began: Request) -> Run | None:
-            made.append(active.begins(view, began, counts=counts))
+            made.append(active._begins(view, began, counts=counts))
             return made[-1]
 
         request = await self.execution.begin(request, run=active.id, holding=holding, policy=policy)
-        active.saw(made[-1])
+        active._saw(made[-1])
         return request
 
     def tool_for(self, request: Request, asked: Tool) -> Tool:

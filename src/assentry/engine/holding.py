@@ -246,7 +246,7 @@ class HeldRun:
             try:
                 return await make()
             except Held as held:
-                self.saw(held.run)
+                self._saw(held.run)
             except (HeldUp, PolicyMoved):
                 await self._office.look_again()
 
@@ -256,24 +256,24 @@ class HeldRun:
             return self._office.portal.run(work)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def progress(self, view: View, candidate: Candidate) -> Run | None:
+    def _progress(self, view: View, candidate: Candidate) -> Run | None:
         """The run with one step more, inside the transaction that records the step."""
         return self._tally.progress(view, candidate, self._fence)
 
-    def begins(self, view: View, request: Request, *, counts: bool = True) -> Run | None:
+    def _begins(self, view: View, request: Request, *, counts: bool = True) -> Run | None:
         """The run when something that was held begins, inside the transaction that records the intent."""
         return self._tally.begins(view, request, self._fence, counts=counts)
 
-    def read(self) -> None:
+    def _read(self) -> None:
         """A call that simply runs was made; it is counted with the next one that is put on record."""
         self._tally.reads += 1
 
-    def recorded(self, run: Run | None) -> None:
+    def _recorded(self, run: Run | None) -> None:
         """A step was put on record, and with it what was counted before."""
         self._tally.reads = 0
-        self.saw(run)
+        self._saw(run)
 
-    def saw(self, run: Run | None) -> None:
+    def _saw(self, run: Run | None) -> None:
         """A newer version of the record was committed or heard of."""
         if run is not None and run.version > self._record.version:
             self._record = run
@@ -382,7 +382,7 @@ class HeldRun:
 
     async def _look(self) -> None:
         try:
-            self.saw(await self._office.store.run(self._office.workspace, self.id))
+            self._saw(await self._office.store.run(self._office.workspace, self.id))
         except AssentryError as problem:
             log.warning("run %s could not be looked at: %s", self.code, problem)
 
@@ -418,7 +418,7 @@ class HeldRun:
 
         office = self._office
         change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
-        self.saw(change.run if change is not None else None)
+        self._saw(change.run if change is not None else None)
 
 
 def as_json(what: str, value: Json) -> Any:

@@ -17,7 +17,7 @@ from assentry.core.decision import Candidate
 from assentry.core.declared import Said
 from assentry.core.grant import Grant, concerns
 from assentry.core.judge import is_stricter, judge, strictest
-from assentry.core.policy import Policy, Rule, builtin_policy
+from assentry.core.policy import Mode, Policy, builtin_policy
 from assentry.core.request import STOPS, Kind, Request
 from assentry.core.run import RunState
 from assentry.core.situation import Standing, in_situation
@@ -101,6 +101,9 @@ class Judgement:
         """Those that hold somebody up."""
         self.denied: frozenset[str] = frozenset()
         """Agents that people denied something since they last allowed them anything."""
+        self._locked: Trigger | None = None
+        """Why what would run by itself waits, while the active policy cannot be used."""
+        self._holds_reads = self._was_read = False
         self._held_up: list[Ear] = []
         self._asked, self._told, self._taking = count(1), 0, threading.Lock()
         self._profiles: dict[tuple[str, int], tuple[Tool, Profile]] = {}
@@ -130,6 +133,7 @@ class Judgement:
 
                 self.policy = stored_policy(stored.text, stored.version)
             self.version = self._latest
+            self._locked, self._was_read = None, True
             self.grants = grants
 
     def held_up(self, agent: str) -> Switch | None:
@@ -165,15 +169,15 @@ class Judgement:
                 await self.refresh()
 
     def lock_down(self, reason: str) -> None:
-        """Whatever changes anything waits for a person, because the policy that should judge cannot be used."""
-        rule = Rule(
-            "locked down",
-            when="!effect.read",
-            gate=GateKind.HARD,
-            because=f"the active policy cannot be used: {reason}",
-        )
-        forbidden = tuple(each for each in self.policy.rules if each.gate is GateKind.FORBID)
-        self.policy = replace(builtin_policy(), rules=(*forbidden, rule), people=self.policy.people, version=-1)
+        """What the last policy that could be used let run by itself waits for a person: the active one cannot be used.
+
+        The last one goes on judging, so that nothing is looser than it was. Reads run as it says; where there never was
+        one they wait, too.
+        """
+        says = f"the active policy cannot be used: {reason}"
+        self._locked = Trigger("locked down", says, GateKind.HARD)
+        self._holds_reads = not self._was_read
+        self.policy = replace(self.policy, mode=Mode.ENFORCE, version=-1)
         self.version = self._latest
         self.grants = ()
 
@@ -234,6 +238,8 @@ class Judgement:
         if without:
             grants = tuple(grant for grant in grants if grant.id not in without)
         situation = in_situation(self.standing(context, now) if standing is None else standing, grants)
+        if self._locked is not None and (self._holds_reads or not assessment.only_reads):
+            fired = (*fired, self._locked)
         return action, assessment, judge(policy, action, assessment, situation, now, fired)
 
     def standing(self, context: Context, now: datetime) -> Standing:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from assentry.core.decision import Candidate
 from assentry.core.judge import run_triggers
-from assentry.core.request import Request
+from assentry.core.request import Request, State
 from assentry.core.run import Run
 from assentry.core.run_life import Progress, advance_run
 from assentry.core.scope import cost, uses
@@ -65,15 +65,16 @@ class Tally:
     def begins(self, view: View, request: Request, fence: int, *, counts: bool = True) -> Run | None:
         """The run when something begins that was on record before, inside the transaction that records the intent.
 
-        Unless it did so when it was proposed, it uses up its share of the scope and costs what it costs. Whoever
-        allowed it has looked in at the run.
+        Unless it did so when it was proposed, or is tried again, it uses up its share of the scope and costs what it
+        costs. Whoever allowed it has looked in at the run.
         """
         if view.run is None:
             return None
         if view.run.is_held:
             raise Held(view.run)
         made = Progress(fence, checked_in=bool(request.votes))
-        if counts and not request.ask.candidate.verdict.gate.runs_at_once:
+        is_first = view.request is None or view.request.state is State.APPROVED
+        if counts and is_first and not request.ask.candidate.verdict.gate.runs_at_once:
             candidate = request.candidate
             made = replace(made, used=uses(candidate.action, candidate.assessment), spend=cost(candidate.action))
         change = advance_run(view.run, made, view.now)

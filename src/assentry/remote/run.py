@@ -37,7 +37,7 @@ class FarRun(ActiveRun):
     async def looked(self, wait: float = 0) -> Run:
         """The run as it is now, or as it is when it has changed."""
         more = {"version": self._record.version} if wait else {}
-        self.saw(run_in(await self._line.get(f"/runs/{self.id}", wait=wait, **more), self._fence))
+        self._saw(run_in(await self._line.get(f"/runs/{self.id}", wait=wait, **more), self._fence))
         return self._record
 
     async def until_going(self, *, for_sure: bool = False, flying: bool = False) -> None:
@@ -80,7 +80,7 @@ class FarRun(ActiveRun):
                 told = await self._line.post(f"{path}/cancel", {"reason": reason[:2000]})
             case other:
                 raise GuardError(f"an agent cannot bring about {type(other).__name__} through a server")
-        self.saw(run_in(told, self._fence))
+        self._saw(run_in(told, self._fence))
 
 
 def _noted(made: Progress) -> dict[str, Json]:
