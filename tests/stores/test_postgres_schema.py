@@ -24,6 +24,7 @@ from assentry.errors import StoreError
 from assentry.ports import Filter
 from assentry.settings import load
 from assentry.stores.postgres import PostgresStore
+from assentry.testing.store_contract_log import policy_entry
 from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
 from tests.postgres import beside, find_binaries
 from tests.stage import PATIENCE
@@ -280,6 +281,40 @@ async def test_a_schema_with_something_in_it_is_not_used(postgres_database: str,
     assert "\n" not in str(caught.value)
     with psycopg.connect(postgres_database) as connection:
         assert connection.execute("SELECT to_regclass('assentry_data.migrations')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize("who", ["PUBLIC", "evil"])
+async def test_a_schema_in_which_others_may_create_something_is_refused(postgres_database: str, who: str) -> None:
+    with suppress(psycopg.errors.DuplicateObject):
+        execute(postgres_database, "CREATE ROLE evil LOGIN")
+    url = owner_login(postgres_database, "somebody")
+    grant = f"GRANT CREATE ON SCHEMA assentry_data TO {who}"
+    execute(postgres_database, "CREATE SCHEMA assentry_data AUTHORIZATION somebody", grant)
+    for _ in ("before it is set up", "afterwards"):
+        with pytest.raises(StoreError, match=f"REVOKE CREATE ON SCHEMA assentry_data FROM {who}"):
+            await PostgresStore(url).open()
+        execute(postgres_database, f"REVOKE CREATE ON SCHEMA assentry_data FROM {who}")
+        await life(url)
+        execute(postgres_database, grant)
+    execute(postgres_database, f"REVOKE CREATE ON SCHEMA assentry_data FROM {who}")
+
+
+async def test_a_function_of_a_better_fitting_type_is_not_called_in_place_of_the_systems(
+    postgres_database: str,
+) -> None:
+    url = owner_login(postgres_database, "somebody")
+    await life(url)
+    execute(
+        postgres_database,
+        "CREATE FUNCTION assentry_data.hashtextextended(text, int) RETURNS bigint LANGUAGE plpgsql "
+        "AS 'BEGIN RAISE EXCEPTION ''trapped''; END'",
+    )
+    execute(postgres_database, "ALTER FUNCTION assentry_data.hashtextextended(text, int) OWNER TO somebody")
+    await life(url)
+    store = PostgresStore(url)
+    await store.apply_policy(WORKSPACE, "text", "alice", policy_entry)
+    await store.sequence(WORKSPACE)
+    await store.close()
 
 
 async def test_another_login_is_told_which_one_to_use(postgres_database: str) -> None:

@@ -73,6 +73,16 @@ ORDER BY 1 LIMIT 1
 Whoever owns a table has every login that writes to it run what they like, with the rights of that login.
 """
 
+_MAKERS = """
+SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
+FROM pg_namespace n, aclexplode(n.nspacl) a
+WHERE n.nspname = %s AND a.privilege_type = 'CREATE'
+    AND a.grantee NOT IN (n.nspowner, to_regrole(quote_ident(current_user)))
+    AND (a.grantee = 0 OR NOT pg_has_role(a.grantee, n.nspowner, 'USAGE'))
+ORDER BY 1 LIMIT 1
+"""
+"""Who else may create something in our schema, without the rights of its owner: we might call a function of theirs."""
+
 _RIGHTS = """
 SELECT quote_ident(current_user), quote_ident(current_database()), to_regnamespace(%s) IS NOT NULL
 """
@@ -220,7 +230,9 @@ class Connector:
         with connection.transaction():
             # Two processes that open a new database at once: the second waits here, then finds it done.
             connection.execute("SET LOCAL lock_timeout = 0")
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('assentry migrations', 0))")
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(pg_catalog.hashtextextended('assentry migrations', 0::bigint))"
+            )
             applied = _applied(connection, self.where)
             if not applied:
                 self._set_up(connection)
@@ -257,6 +269,12 @@ def _applied(connection: Connection, where: str) -> set[int]:
             f"the schema {SCHEMA} of {where}, or something in it, belongs to {owner}, who has fewer rights than {user} "
             f"and could use those of {user}; open it with the login {owner}, or, once you have seen that everything "
             f"in it is Assentry's, run REASSIGN OWNED BY {owner} TO {user}"
+        )
+    for (name,) in connection.execute(_MAKERS, (SCHEMA,)).fetchall():
+        raise StoreError(
+            f"{name} may create functions and tables in the schema {SCHEMA} of {where}, and could use our rights with "
+            f"them; run REVOKE CREATE ON SCHEMA {SCHEMA} FROM {name}, see that everything in it is Assentry's, then "
+            "try again"
         )
     if not connection.execute(_IS_SET_UP, (SCHEMA,)).fetchall()[0][0]:
         return set()

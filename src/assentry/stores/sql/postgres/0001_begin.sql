@@ -222,7 +222,7 @@ CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kin
 CREATE FUNCTION assentry_policy(workspace_ text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtextextended('assentry policy ' || workspace_, 0));
+    PERFORM pg_advisory_xact_lock_shared(pg_catalog.hashtextextended('assentry policy ' || workspace_, 0::bigint));
     RETURN coalesce((SELECT max(version) FROM policies WHERE workspace = workspace_), 0);
 END
 $$;

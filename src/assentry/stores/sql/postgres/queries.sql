@@ -137,7 +137,7 @@ WHERE workspace = %(workspace)s ORDER BY version DESC LIMIT %(limit)s;
 
 -- name: lock_policy
 -- Versions are dense: whoever applies one waits for whoever is applying another.
-SELECT pg_advisory_xact_lock(hashtextextended('assentry policy ' || %(workspace)s, 0));
+SELECT pg_advisory_xact_lock(pg_catalog.hashtextextended('assentry policy ' || %(workspace)s, 0::bigint));
 
 -- name: share_policy
 -- The lock that `lock_policy` waits for; in a statement of its own, so that the version is read once it is held.
@@ -156,7 +156,7 @@ ORDER BY id DESC;
 SELECT body, id FROM grants WHERE workspace = %(workspace)s ORDER BY id DESC;
 
 -- name: lock_sequence
-SELECT pg_advisory_xact_lock(hashtextextended('assentry entries ' || %(workspace)s, 0));
+SELECT pg_advisory_xact_lock(pg_catalog.hashtextextended('assentry entries ' || %(workspace)s, 0::bigint));
 
 -- name: has_fresh
 SELECT EXISTS (SELECT 1 FROM entries WHERE workspace = %(workspace)s AND idx IS NULL);
