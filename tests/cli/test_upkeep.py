@@ -208,6 +208,7 @@ AT_THE_TOP = {
     "a call whose error is swallowed": "try: delete('a')\nexcept Exception: pass",
     "a question": "asyncio.run(gate.ask('Which one?'))",
     "a proposal": "asyncio.run(gate.propose('delete_all', {}))",
+    "a request that is resumed": "asyncio.run(gate.resume('no such request'))",
     "a run": "async def main():\n    async with gate.run('Tidy up'): pass\nasyncio.run(main())",
 }
 

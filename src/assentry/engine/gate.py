@@ -391,6 +391,7 @@ class Gate(Proposer):
 
     async def resume(self, request_id: str, patience: float | None = 0, **injected: Any) -> Any:
         """The result of a parked call, run here if it was approved meanwhile; `Parked` if it still waits."""
+        not_while_importing("a request is resumed")
         request = await self._store.request(self._workspace, request_id)
         if request is None:
             raise NotFound(f"there is no request {request_id} in workspace {self._workspace}")
