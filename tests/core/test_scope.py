@@ -66,3 +66,9 @@ def test_what_climbs_out_is_outside_however_it_is_written(path: str, inside: boo
 def test_a_scope_that_cannot_be_meant_says_what_one_has(given: Any, says: str) -> None:
     with pytest.raises(InvalidArguments, match=says):
         scope_of(given)
+
+
+@pytest.mark.parametrize("amount", ["2 million", ["60 EUR", "1 USD"], "€5 USD"])
+def test_an_amount_that_cannot_be_read_is_not_within_a_limit(amount: Any) -> None:
+    action = Action("pay_bill", {"amount": amount, "currency": "EUR"}, agent="bot")
+    assert exceeded(scope_of({"EUR": 50}), {}, action, classified(action))

@@ -44,6 +44,7 @@ from assentry.core.decision import (
     Thaw,
     Vote,
 )
+from assentry.core.money_text import typed
 from assentry.core.request import Ask, Executor, Kind, Request, Review, State
 from assentry.core.text import ago
 from assentry.core.verdict import AtEnd, GateKind, Trigger
@@ -206,12 +207,14 @@ def why_not(request: Request, event: Event, now: datetime) -> AssentryError:
 def phrase(candidate: Candidate) -> str:
     """What has to be typed to confirm a critical action: its name and the one number or place that matters."""
     wanted = ("amount", "count", "environment")
-    values = {fact.name: fact.value for fact in candidate.assessment.facts if fact.name in wanted and fact.value}
+    facts = candidate.assessment.facts
+    unread = {name for fact in facts if fact.name == "unreadable" for name in fact.value}
+    values = {fact.name: fact.value for fact in facts if fact.name in wanted and fact.value and fact.name not in unread}
     for name in wanted:
         if name in values:
             value = values[name]
             number = name == "amount" and isinstance(value, int | float)
-            return f"{candidate.action.name} {f'{value:.2f}' if number else value}"
+            return f"{candidate.action.name} {typed(value) if number else value}"
     return candidate.action.name
 
 

@@ -6,6 +6,7 @@ Iterative and bounded: at most `MOST_VALUES` values and `MOST_TEXT` characters a
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -14,7 +15,7 @@ from assentry.core import argument_kinds as kinds
 from assentry.core.action import Json
 from assentry.core.command_text import LOOKS_LIKE_SQL, read_shell, read_sql
 from assentry.core.list_text import items_in, parsed
-from assentry.core.money_text import Money, currency_of, decimal_of, money_of, promised_in
+from assentry.core.money_text import Money, currency_of, money_of, numbers_in, promised_in
 from assentry.core.place_text import (
     MOST_ADDRESSES,
     addressed_in,
@@ -37,6 +38,8 @@ SEEN = 300
 _NUMBERS = (int, float, Decimal)
 _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
+_MAY_SAY = re.compile(r"[hfw][ts]{1,2}p?s?:|www\.|EUR|USD|GBP|CHF|JPY|dollar|euro|pound", re.I)
+"""A link or a sum, without any of the signs above."""
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
 SEVERAL_CURRENCIES = "several"
 """Where one call names more than one, it is in none of them."""
@@ -49,6 +52,7 @@ _EVERY_ROW = re.compile(
 _MANY_KEYS = 20
 """An object with more keys than this, in a field named in the plural, is a list of what the keys name."""
 _LIKE_LISTS = kinds.LISTED | kinds.RECIPIENT | kinds.AMOUNT | kinds.COUNT | kinds.TARGET | kinds.FILTER
+SEVERAL = "amounts in more than one currency are not compared"
 NO_AMOUNT = "no amount is given"
 ONLY_LEFT_OUT = "how many is not known, only what is left out is listed"
 PERHAPS_LEFT_OUT = "how many is not known, a list may name what is left out or what is acted on"
@@ -56,12 +60,22 @@ NO_RECIPIENT = "no recipient is named"
 _RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
 
 
+def _currency(value: Json) -> str:
+    return currency_of(value) or value.strip().upper()[:_LONGEST_CURRENCY] if isinstance(value, str) else ""
+
+
+def _is_sum(key: str, value: Json) -> bool:
+    scalar = isinstance(value, (str, *_NUMBERS)) and not isinstance(value, bool) and value != ""
+    return scalar and bool(kinds.of(key) & kinds.AMOUNT)
+
+
 class Look:
     """What one pass over the arguments has found so far."""
 
     text_left = MOST_TEXT
     count = size = unscanned = 0
-    count_key = currency = environment = unbounded = ""
+    count_key = count_also = currency = environment = unbounded = ""
+    """`count_also`: what else the count may be, in words."""
     only_reads: bool | None = None
     sudo = to_shell = truncated = names_money = False
 
@@ -87,6 +101,9 @@ class Look:
         for text in found:
             known[text] = None
 
+    def counts(self, number: int, key: str, also: str = "") -> None:
+        self.count, self.count_key, self.count_also = number, key, also
+
     def unread(self, what: str, why: str = "") -> None:
         """The fact `what` is not known, whatever else is found; `why`, where that is nothing alarming."""
         known = self.found.setdefault("unreadable", {})
@@ -108,14 +125,14 @@ class Look:
             self.keys(args)
         self.each(acted)
         if spared:
-            before, named = (self.count, self.count_key), tuple(spared)
+            before, named = (self.count, self.count_key, self.count_also), tuple(spared)
             self.each(spared)
             unsure = any(kinds.is_perhaps_left_out(key) for key, _ in named)
             if self.count > before[0] and (unsure or not before[0]):
-                before = 0, ""
+                before = 0, "", ""
                 if not self.is_read:
                     self.unread("count", PERHAPS_LEFT_OUT if unsure else ONLY_LEFT_OUT)
-            self.count, self.count_key = before
+            self.count, self.count_key, self.count_also = before
 
     def each(self, waiting: list[tuple[str, Json]]) -> None:
         self.waiting = waiting
@@ -149,6 +166,12 @@ class Look:
                 self.note("recipients", self.mentioned)
             elif knows_outside:
                 self.unread("external", NO_RECIPIENT)
+
+    def currencies(self) -> int:
+        """How many currencies are named; amounts of more than one are neither compared nor added up."""
+        if self.currency == SEVERAL_CURRENCIES:
+            return 2
+        return len({self.currency, *(each.currency for each in self.amounts)} - {""})
 
     def yes(self, key: str) -> None:
         kind = kinds.of(key)
@@ -193,7 +216,8 @@ class Look:
             self.known_text(key, kind, value)
         if self.sends and not kind & (kinds.RECIPIENT | kinds.SENDER):
             self.addresses(kind, value)
-        if length > 200 or not (_SPARKS.isdisjoint(value) or (kind & kinds.RECIPIENT and "/" not in value)):
+        sparks = not (_SPARKS.isdisjoint(value) or (kind & kinds.RECIPIENT and "/" not in value))
+        if length > 200 or sparks or (length > 9 and _MAY_SAY.search(value)):
             self.free_text(kind, value)
         if kind & kinds.SECRET:
             if is_secret_key(key, value):
@@ -212,7 +236,7 @@ class Look:
             several = kind & kinds.LISTED and kind & kinds.TARGET
             items = items_in(value, prose=not several)
             if items > self.count and (items > 1 or several) and not (kind & kinds.RECIPIENT and "@" not in value):
-                self.count, self.count_key = items, key
+                self.counts(items, key)
         return False
 
     def addresses(self, kind: int, value: str) -> None:
@@ -256,7 +280,7 @@ class Look:
         elif kind & kinds.COUNT:
             self.counted(key, value)
         elif kind & kinds.CURRENCY:
-            named = currency_of(value) or value.strip().upper()[:_LONGEST_CURRENCY]
+            named = _currency(value)
             self.currency = named if self.currency in ("", named) else SEVERAL_CURRENCIES
         elif kind & kinds.OPERATION and len(value) <= 40:
             self.note("operation", (value.strip().lower(),))
@@ -273,9 +297,12 @@ class Look:
         bare = value.strip()
         if not bare or (key.lower().endswith("num") and len(key) > 3):
             return
-        number = decimal_of(bare) if len(bare) <= 64 else None
-        if number is not None:
-            self.number(key, number)
+        numbers = numbers_in(bare) if len(bare) <= 64 else ()
+        if numbers:
+            before = self.count
+            self.number(key, numbers[0])
+            if len(numbers) > 1 and self.count > before:
+                self.count_also = f"or {numbers[1].normalize():,f}"
         elif bare.lower() in _EVERYBODY and not self.is_read:
             self.unbounded = f"{key} is {bare!r}"
         elif not self.is_read:
@@ -291,8 +318,11 @@ class Look:
         elif (kind & kinds.MAYBE_PATH or not kind & (kinds.PATH | kinds.PROGRAM)) and looks_like_path(value):
             self.path(value)
         if len(value) > 5 and not kind & (kinds.AMOUNT | kinds.PROGRAM | kinds.PATH):
-            for money in promised_in(value):
+            promises, complete = promised_in(value)
+            for money in promises:
                 self.found.setdefault("promised", {})[str(money)] = float(money.amount)
+            if not complete:
+                self.unread("promised")
 
     def place(self, value: str) -> None:
         found = environment_in(value)
@@ -355,14 +385,15 @@ class Look:
                 if not self.is_read:
                     self.unread("count")
             elif (whole := math.ceil(value)) > self.count:
-                self.count, self.count_key = whole, ""
+                self.counts(whole, "")
         elif kind & kinds.SIZE:
             if 0 <= value < 1e18:
                 self.size += int(value * kinds.unit_of(key))
             else:
                 self.unread("bytes")
 
-    def money(self, key: str, value: Json) -> None:
+    def money(self, key: str, value: Json, beside: str = "") -> None:
+        """`beside`: the currency that stands in the same object."""
         money = money_of(value)
         if money is None:
             self.unread("amount")
@@ -370,10 +401,8 @@ class Look:
             scale, currency = kinds.scale_of(key)
             if kinds.of(key) & kinds.MONEY:
                 self.names_money = True
-            # A division rounds to 28 digits.
-            amount = money.amount if scale == 1 else money.amount / scale
             self.amount_keys.append(key)
-            self.amounts.append(Money(amount, money.currency or currency))
+            self.amounts.append(replace(money.divided(scale), currency=money.currency or currency or beside))
 
     def mapping(self, key: str, value: Mapping[str, Json], waiting: list[tuple[str, Json]]) -> None:
         kind = kinds.of(key)
@@ -389,7 +418,7 @@ class Look:
         if kind & kinds.EVERYTHING and not self.is_read:
             self.unbounded = self.unbounded or f"{key} is set"
         if kind & kinds.LISTED and len(value) > (1 if kind & kinds.TARGET else _MANY_KEYS) and len(value) > self.count:
-            self.count, self.count_key = len(value), key
+            self.counts(len(value), key)
         room = MOST_VALUES - len(waiting)
         if len(value) > room:
             room = max(0, room)
@@ -405,6 +434,14 @@ class Look:
             if not any(name.lower() in kinds.SUMS for name, _ in inside):
                 self.unread("count")
             inside = [(key if name.lower() in kinds.SUMS else name, inner) for name, inner in inside]
+        named = [
+            currency for name, inner in inside if kinds.of(name) & kinds.CURRENCY and (currency := _currency(inner))
+        ]
+        if len(named) == 1:
+            sums = [(name, inner) for name, inner in inside if _is_sum(name, inner)]
+            for name, inner in sums:
+                self.money(name, inner, named[0])
+            inside = [(name, inner) for name, inner in inside if not _is_sum(name, inner)] if sums else inside
         waiting.extend(inside)
 
     def whom(self, key: str, kind: int, inside: Sequence[tuple[str, Json]]) -> "list[tuple[str, Json]]":
@@ -469,4 +506,4 @@ class Look:
                 size = sum(not isinstance(part, _LISTS) for part in value)
             size = self.totals[key] = self.totals.get(key, 0) + size
         if size > self.count:
-            self.count, self.count_key = size, key
+            self.counts(size, key)

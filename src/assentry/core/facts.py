@@ -6,7 +6,7 @@ out what might be wrong, so that a condition over it errs on the strict side.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import Any
 
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Fact, Json
-from assentry.core.argument_look import SEVERAL_CURRENCIES, Look
+from assentry.core.argument_look import SEVERAL, SEVERAL_CURRENCIES, Look
 from assentry.core.money_text import Money
 from assentry.core.names import Family, Name, many_of, one_of, split_name, words
 from assentry.core.place_text import ALARMING, environment_in, is_outside, recipients_in
@@ -103,6 +103,8 @@ def reading_of(
     if not look.environment and not _PLACES.isdisjoint(parts.tokens):
         look.environment = environment_in(" ".join(parts.tokens))
     is_money = bool(look.amounts) and (declared_money or _is_money(look, parts, schema or {}))
+    if look.amounts and look.currencies() > 1:
+        look.unread("amount", SEVERAL)
     return Reading(
         tuple(_told(look, parts, _plain_domains(tuple(domains)) if domains else (), is_money=is_money)), is_money
     )
@@ -167,7 +169,8 @@ def _measured(look: Look, name: Name, *, is_money: bool) -> list[Fact]:
     if look.count:
         noun = _counted_noun(look.count_key, name.nouns)
         many = look.count > _MANY and not look.is_read
-        facts.append(Fact("count", look.count, counted(look.count, noun), hurts=many, unit=many_of(noun)))
+        says = counted(look.count, noun) + (f" {look.count_also}" if look.count_also else "")
+        facts.append(Fact("count", look.count, says, hurts=many or bool(look.count_also), unit=many_of(noun)))
     if look.size:
         facts.append(Fact("bytes", look.size, _sized(look.size)))
     if look.amounts:
@@ -264,12 +267,22 @@ def _sized(size: int) -> str:
 def _numbers(look: Look) -> list[Fact]:
     """The same facts for rules where nothing says that it is money, told without cents."""
     numbers = [each.amount for each in look.amounts]
-    largest, total = max(numbers, key=abs), sum((abs(each) for each in numbers), Decimal(0))
-    says = _several(look, [_plainly(each) for each in numbers], f"amount {_plainly(largest)}", "number")
-    facts = [Fact("amount", float(abs(largest)), says, hurts=abs(largest) >= _MUCH)]
+    largest = max(look.amounts, key=lambda each: abs(each.amount))
+    total = sum((abs(each) for each in numbers), Decimal(0))
+    says = _several(look, [_either(each) for each in look.amounts], f"amount {_either(largest)}", "number")
+    doubtful = any(each.other is not None for each in look.amounts)
+    much = abs(largest.amount) >= _MUCH
+    facts = [Fact("amount", float(abs(largest.amount)), says + doubtful * _TWO_WAYS, hurts=much or doubtful)]
     if len(numbers) > 1:
         facts.append(Fact("total", float(total), f"{_plainly(total)} in all", hurts=total >= _MUCH))
     return facts
+
+
+_TWO_WAYS = ", it can be read in two ways"
+
+
+def _either(money: Money) -> str:
+    return _plainly(money.amount) + ("" if money.other is None else f" or {_plainly(money.other)}")
 
 
 def _several(look: Look, each: Sequence[str], largest: str, noun: str) -> str:
@@ -304,11 +317,15 @@ def _amounts(look: Look) -> list[Fact]:
     named = {each.currency for each in look.amounts if each.currency} | ({look.currency} if look.currency else set())
     currency = SEVERAL_CURRENCIES if len(named) > 1 else next(iter(named), "")
     shown = "" if currency == SEVERAL_CURRENCIES else currency
-    money = Money(largest.amount, largest.currency or shown)
-    each = [str(Money(one.amount, one.currency or shown)) for one in look.amounts]
-    says = _several(look, each, str(money), "amount")
-    facts = [Fact("amount", float(abs(money.amount)), says, hurts=abs(money.amount) >= _MUCH)]
-    if len(look.amounts) > 1:
+    each = [str(replace(one, currency=one.currency or shown)) for one in look.amounts]
+    doubtful = any(one.other is not None for one in look.amounts)
+    if currency and not shown and len(each) > 1:
+        says = _joined(each)
+    else:
+        says = _several(look, each, str(replace(largest, currency=largest.currency or shown)), "amount")
+    much = abs(largest.amount) >= _MUCH
+    facts = [Fact("amount", float(abs(largest.amount)), says + doubtful * _TWO_WAYS, hurts=much or doubtful)]
+    if len(look.amounts) > 1 and (shown or not currency):
         total = Money(sum((abs(each.amount) for each in look.amounts), Decimal(0)), shown)
         facts.append(Fact("total", float(total.amount), f"{total} in all", hurts=total.amount >= _MUCH))
     if currency:

@@ -1,7 +1,8 @@
 """Amounts of money in fields and in prose: read, compared and written the way people write them."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from assentry.core.action import Json
@@ -13,17 +14,27 @@ CODES = frozenset(
     """EUR USD GBP JPY CHF SEK NOK DKK PLN CZK HUF AUD CAD NZD CNY INR BRL MXN ZAR SGD HKD KRW TRY ILS AED BTC
     ETH""".split()
 )
-_MONEY = re.compile(
-    r"(?P<sign>[€$£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b)\s?(?P<a>\d(?:[\d.,']{0,24}\d)?)(?P<ak>[kKmM]\b)?"
-    r"|(?P<b>\d(?:[\d.,']{0,24}\d)?)\s?(?P<unit>€|£|\b(?:EUR|USD|GBP|CHF|JPY|euros?|dollars?|pounds?)\b)"
+_WRITTEN = CODES | frozenset("XAU XAG XPT XPD KWD BHD OMR JOD TND VND CLP ISK RON THB IDR MYR PHP TWD SAR UAH".split())
+"""Those that may stand beside a number; of a field's name they may be plain words."""
+_SCALE = (
+    r"k|thousand|tsd|tausend|lakhs?|m|mm|mn|mio|millions?|millionen|crores?|bn|b|billions?|mrd|milliarden?|trillions?"
 )
+_SCALES = {"k": 10**3, "t": 10**3, "l": 10**5, "m": 10**6, "c": 10**7, "b": 10**9, "mr": 10**9, "tr": 10**12}
+_NUMBER = r"(?:\d{1,3}(?:[ \u00a0\u202f\u2009]\d{3}){1,20}(?!\d)(?:[.,]\d{1,20}(?!\d))?|\d(?:[\d.,'\u2019]{0,60}\d)?)"
+_SIGN = r"[€$£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b"
+_UNIT = r"€|£|\b(?:EUR|USD|GBP|CHF|JPY|(?i:euros?|dollars?|pounds?))\b"
+_MONEY = re.compile(
+    rf"(?P<sign>{_SIGN})\s?(?P<a>(?>{_NUMBER}))(?:\s?(?P<ak>(?i:{_SCALE}))\b)?"
+    rf"|(?<!\d)(?<!\d[.,'])(?P<b>(?>{_NUMBER}))(?:\s?(?P<bk>(?i:{_SCALE})))?\s?(?P<unit>{_UNIT})"
+)
+_TOO_LONG = re.compile(r"\d[\d.,'\u2019]{60}")
 _PROMISE = re.compile(
     r"\b(?:refund|credit|pay|paid|reimburs|compensat|discount|rebate|waiv|offer|voucher|gift|grant|give|send|transfer"
     r"|settle|owe|bonus|cash ?back)",
     re.I,
 )
-_HINTS = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "dollar", "euro", "pound")
-_MOST_PROMISES = 20
+_HINT = re.compile(r"[€$£¥₹]|EUR|USD|GBP|CHF|JPY|dollar|euro|pound", re.I)
+_MOST_PROMISES = 50
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _LARGEST = Decimal(10) ** 300
 _PLAIN = re.compile(r"(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
@@ -33,9 +44,14 @@ _GROUPED = re.compile(
     r"|(?P<short>\d+),(?P<few>\d{1,2})"
 )
 """Thousands stand in groups, all parted by one mark: what is parted in another way is more than one number."""
-_MINUS = frozenset("-\u2212\u2013")
-_BESIDE = frozenset({"", "US", "CA", "AU", "NZ", "HK", "A", "C", *CODES})
-"""What may stand beside a sum and its sign without saying that it is another sum."""
+_MINUS = frozenset("-\u2212\u2013\uff0d\ufe63")
+_MARKS = str.maketrans(
+    {"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "\uff07": "'", "\u066c": "'", "\u066b": ".",
+     "\uff0e": ".", "\uff0c": ",", "\uff08": "(", "\uff09": ")"}
+)  # fmt: skip
+_DOLLARS = {"US": "USD", "CA": "CAD", "C": "CAD", "AU": "AUD", "A": "AUD", "NZ": "NZD", "HK": "HKD"}
+_SHARED = {"$": frozenset("USD CAD AUD NZD HKD SGD MXN BRL TWD CLP".split()), "¥": frozenset({"JPY", "CNY"})}
+"""Signs that more than one currency is written with."""
 
 
 _WHOLE = frozenset("JPY KRW VND CLP ISK PYG UGX XAF XOF XPF BTC ETH".split())
@@ -49,15 +65,40 @@ class Money:
 
     amount: Decimal
     currency: str = ""
+    other: Decimal | None = None
+    """The smaller of the two numbers that it can be read as, where it can be."""
 
     def __str__(self) -> str:
-        number = _digits(self.amount.copy_abs(), 0 if self.currency in _WHOLE else 2)
-        minus = "-" if self.amount < 0 else ""
+        shown = self._shown(self.amount)
+        return shown if self.other is None else f"{shown} or {self._shown(self.other)}"
+
+    def _shown(self, amount: Decimal) -> str:
+        number = _digits(amount.copy_abs(), 0 if self.currency in _WHOLE else 2)
+        minus = "-" if amount < 0 else ""
         sign = _SIGN_OF.get(self.currency)
         if sign is not None:
             return f"{minus}{sign}{number}"
         number = minus + number
         return f"{number} {self.currency}" if self.currency else number
+
+    def scaled(self, factor: Decimal | int) -> "Money":
+        return self if factor == 1 else self._each(lambda number: number * factor)
+
+    def divided(self, divisor: Decimal) -> "Money":
+        # A division rounds to 28 digits.
+        return self if divisor == 1 else self._each(lambda number: number / divisor)
+
+    def negated(self) -> "Money":
+        return self._each(Decimal.copy_negate)
+
+    def _each(self, change: Callable[[Decimal], Decimal]) -> "Money":
+        return Money(change(self.amount), self.currency, None if self.other is None else change(self.other))
+
+
+def typed(number: float | Decimal) -> str:
+    """The number as somebody types it: every digit that it has, and at least two behind the point."""
+    whole, _, decimals = f"{Decimal(str(number)):f}".partition(".")
+    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
 
 def _digits(number: Decimal, least: int) -> str:
@@ -71,18 +112,38 @@ def _digits(number: Decimal, least: int) -> str:
     return f"{whole}.{decimals}" if decimals else whole
 
 
-def decimal_of(text: str) -> Decimal | None:
-    """The number in `text`, whether its decimals follow a point or a comma; nothing if it is not one number."""
-    kept = text.strip().replace("\u00a0", " ").replace("\u202f", " ").rstrip(".,")
-    sign, bare = ("-", kept[1:].lstrip()) if kept[:1] in _MINUS else ("", kept.removeprefix("+"))
-    if _PLAIN.fullmatch(bare) is None:
-        grouped = _GROUPED.fullmatch(bare)
-        if grouped is None:
-            return None
+def numbers_in(text: str) -> tuple[Decimal, ...]:
+    """What the one number in `text` can be read as, the largest first; nothing if it is not one number.
+
+    A point or a comma before exactly three digits may part thousands or decimals, so that there are two readings.
+    """
+    bare = text.strip().translate(_MARKS)
+    below = bare[:1] == "(" and bare[-1:] == ")"
+    bare = (bare[1:-1] if below else bare).strip().rstrip(".,")
+    for at_end in (False, True):
+        if bare[-1 if at_end else 0 :][:1] in _MINUS and not below and bare:
+            below, bare = True, (bare[:-1] if at_end else bare[1:]).strip()
+    bare = bare if below else bare.removeprefix("+")
+    plain = _PLAIN.fullmatch(bare)
+    grouped = None if plain else _GROUPED.fullmatch(bare)
+    if grouped is not None:
         whole, decimals = grouped["whole"] or grouped["short"], grouped["decimals"] or grouped["few"] or ""
-        bare = re.sub(r"\D", "", whole) + ("." + decimals if decimals else "")
+        texts = [re.sub(r"\D", "", whole) + ("." + decimals if decimals else "")]
+        if not decimals and grouped["mark"] in (",", ".") and whole.count(grouped["mark"]) == 1:
+            texts.append(whole.replace(",", "."))
+    elif plain is not None:
+        texts = [bare]
+    else:
+        return ()
+    if bare[-4:-3] in (".", ",") and bare[-3:].isdecimal() and bare.count(bare[-4]) == 1:
+        texts.append(re.sub(r"\D", "", bare))
+    numbers = {number for each in texts if (number := _decimal(each)) is not None}
+    return tuple(sorted((-each if below else each for each in numbers), key=abs, reverse=True))
+
+
+def _decimal(text: str) -> Decimal | None:
     try:
-        number = Decimal(sign + bare)
+        number = Decimal(text)
     except InvalidOperation:
         return None
     return number if number.is_finite() and abs(number) < _LARGEST else None
@@ -94,14 +155,14 @@ def money_of(value: Json) -> Money | None:
         case bool() | None:
             return None
         case int() | float():
-            number = decimal_of(repr(value)) if abs(value) < 10**300 else None
+            number = _decimal(repr(value)) if abs(value) < 10**300 else None
             return None if number is None else Money(number)
         case Decimal():
             return Money(value) if value.is_finite() and abs(value) < _LARGEST else None
         case str() if len(value) <= 64:
             return _written(value)
         case {"$decimal": str(text)} | {"$int": str(text)}:
-            number = decimal_of(text) if len(text) <= 320 else None
+            number = _decimal(text) if len(text) <= 320 and _PLAIN.fullmatch(text.removeprefix("-")) else None
             return None if number is None else Money(number)
     return None
 
@@ -118,38 +179,55 @@ def _written(text: str) -> Money | None:
     found = _MONEY.search(text)
     if found is not None:
         around = (text[: found.start()] + " " + text[found.end() :]).strip()
-        money = _found(found) if around.strip(" \t+-\u2212\u2013().,").upper() in _BESIDE else None
-        below = around[:1] == "(" or not _MINUS.isdisjoint((around[:1], around[-1:]))
-        return Money(money.amount.copy_negate(), money.currency) if money is not None and below else money
+        money = _found(found)
+        currency = _named_beside(found["sign"] or found["unit"], around.strip(" \t+-\u2212\u2013().,").upper())
+        if money is None or not currency:
+            return None
+        money = replace(money, currency=currency)
+        return money.negated() if around[:1] == "(" or not _MINUS.isdisjoint((around[:1], around[-1:])) else money
     bare, currency = text.strip(), ""
-    if bare[-3:].upper() in CODES:
+    if bare[-3:].upper() in _WRITTEN:
         bare, currency = bare[:-3], bare[-3:].upper()
-    elif bare[:3].upper() in CODES:
+    elif bare[:3].upper() in _WRITTEN:
         bare, currency = bare[3:], bare[:3].upper()
-    number = decimal_of(bare) if bare else None
-    return None if number is None else Money(number, currency)
+    return _money(numbers_in(bare), currency) if bare else None
+
+
+def _named_beside(mark: str, beside: str) -> str:
+    """The currency of a sum with this mark, and with this beside both; nothing where the two contradict each other."""
+    currency = currency_of(mark)
+    if beside in ("", currency):
+        return currency
+    named = _DOLLARS.get(beside, beside) if mark == "$" else beside
+    return named if named in _SHARED.get(mark, ()) else ""
+
+
+def _money(numbers: tuple[Decimal, ...], currency: str) -> Money | None:
+    return Money(numbers[0], currency, numbers[1] if len(numbers) > 1 else None) if numbers else None
 
 
 def _found(found: re.Match[str]) -> Money | None:
-    number = decimal_of(found["a"] or found["b"])
-    if number is None:
-        return None
-    factor = {"k": 1_000, "m": 1_000_000}.get((found["ak"] or "").lower(), 1)
-    mark = found["sign"] or found["unit"]
-    return Money(number * factor, currency_of(mark))
+    money = _money(numbers_in(found["a"] or found["b"]), currency_of(found["sign"] or found["unit"]))
+    scale = (found["ak"] or found["bk"] or "").lower()
+    factor = _SCALES[scale[:2] if scale[:2] in _SCALES else scale[0]] if scale else 1
+    return None if money is None else money.scaled(factor)
 
 
-def promised_in(text: str) -> tuple[Money, ...]:
-    """Amounts that a sentence of `text` promises to somebody: refunded, credited, paid, offered."""
-    if not any(hint in text for hint in _HINTS) or not _PROMISE.search(text):
-        return ()
+def promised_in(text: str) -> tuple[tuple[Money, ...], bool]:
+    """Amounts that a sentence of `text` promises to somebody: refunded, credited, paid, offered; and whether that is
+    all of them, each of them read."""
+    if not _HINT.search(text) or not _PROMISE.search(text):
+        return (), True
     promises: dict[Money, None] = {}
-    for found in _MONEY.finditer(text):
-        if len(promises) >= _MOST_PROMISES:
-            break
-        before = _SENTENCE_END.split(text[max(0, found.start() - 120) : found.start()])[-1]
-        after = _SENTENCE_END.split(text[found.end() : found.end() + 80])[0]
-        money = _found(found)
-        if money is not None and (_PROMISE.search(before) or _PROMISE.search(after)):
+    complete = True
+    for sentence in _SENTENCE_END.split(text):
+        if not _HINT.search(sentence) or not _PROMISE.search(sentence):
+            continue
+        complete = complete and not _TOO_LONG.search(sentence)
+        for found in _MONEY.finditer(sentence):
+            money = _found(found)
+            if money is None or len(promises) >= _MOST_PROMISES:
+                complete = False
+                break
             promises[money] = None
-    return tuple(promises)
+    return tuple(promises), complete

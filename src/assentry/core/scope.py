@@ -66,6 +66,7 @@ def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessme
     if scope.actions and not pattern(scope.actions).match(action.name):
         found.append(f"its scope ({', '.join(scope.actions[:5])}) does not name {action.name}")
     facts = {fact.name: fact.value for fact in assessment.facts}
+    found += [says for name, says in _unread(scope).items() if name in facts.get("unreadable", ())]
     if scope.recipients and isinstance(whom := facts.get("recipients"), list):
         strangers = [each for each in whom if not _is_among(str(each), scope.recipients)]
         if strangers:
@@ -76,6 +77,17 @@ def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessme
             told = ", ".join(str(each) for each in beyond[:3])
             found.append(f"it touches {told}, outside {', '.join(scope.paths[:3])}")
     return found
+
+
+def _unread(scope: Scope) -> dict[str, str]:
+    """What has to be read of a call so that it can keep within the scope, and what is said where it is not."""
+    limits = ", ".join(f"{most:f} {name}" for name, most in scope.limits.items() if name in CODES)
+    said = {"amount": f"how much money it moves could not be read, and the run was given {limits}"} if limits else {}
+    if scope.recipients:
+        said["recipients"] = "whom it reaches could not be read, and its scope says who that may be"
+    if scope.paths:
+        said["paths"] = "which paths it touches could not be read, and its scope says which those may be"
+    return said
 
 
 def authorises(scope: Scope, used: Mapping[str, Decimal], action: Action, assessment: Assessment) -> bool:
