@@ -81,7 +81,7 @@ def test_a_broken_template_is_refused_with_a_remedy():
 
 
 def test_what_is_cut_says_so() -> None:
-    assert shortened("x" * 500, 120) == "x" * 119 + "…"
+    assert shortened("x" * 500, 120) == "x" * 99 + "… 401 more characters"
 
 
 @pytest.mark.parametrize(("seconds", "said"), SPANS)

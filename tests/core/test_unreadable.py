@@ -154,7 +154,6 @@ def test_nobody_outside_is_reached_unseen(args: dict[str, Any]) -> None:
         {"to": "a@example.com", "body": "Jo wrote to us from jo@customer.org, please answer."},
         {"message": {"toRecipients": [{"emailAddress": {"address": "a@example.com"}}]}},
         {"to": '"Lee, Ann" <ann@example.com>, bo@example.com'},
-        {"channel": "#general", "text": "Hello @ann"},
         {"to": "https://hooks.example.com:8443/x"},
     ],
 )

@@ -60,3 +60,57 @@ async def test_a_small_amount_of_something_dear_is_typed_in_full(house: House) -
 @pytest.mark.parametrize("amount", [20, "20", "19.99", "€999.50", "1,50"])
 async def test_an_ordinary_amount_runs_under_the_rule_for_little(house: House, amount: Any) -> None:
     assert await judged(house, "refund", MILD, order="A-1", amount=amount) is None
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        '"\\"" <x@evil.example>, "\\"" <y@ours.example>', "https://evil.example/@ours.example", "all-staff",
+        "https://ours.example\\@evil.example", "=?utf-8?q?x=40evil.example?= <y@ours.example>", "#general",
+        "mailto:y@ours.example?bcc=x%40evil.example", "x @ evil.example", "y@ours.example:25",
+    ],
+)  # fmt: skip
+async def test_a_recipient_that_may_be_elsewhere_waits(house: House, to: str) -> None:
+    assert await judged(house, "send_note", MILD, to=to, text="Hello") is not None
+
+
+async def test_a_card_names_everybody_whom_a_list_may_reach(house: House) -> None:
+    to = '"\\"" <x@evil.example>, "\\"" <y@ours.example>'
+    request = await judged(house, "send_note", MILD, to=to, text="Hello")
+    assert request is not None
+    assert request.candidate.says == "Send note to x@evil.example, y@ours.example"
+    assert "x@evil.example" in str(brief(request, request.ask.created_at).facts)
+
+
+@pytest.mark.parametrize("to", ["y@ours.example", '"Lee, Ann" <y@ours.example>, z@ours.example'])
+async def test_a_plain_recipient_of_ours_is_written_to(house: House, to: str) -> None:
+    assert await judged(house, "send_note", MILD, to=to, text="Hello") is None
+
+
+@pytest.mark.parametrize("ids", [[1.0] + [2] * 9, [None] * 9, ["1,2,3", "4,5,6"], [[], *range(9)], "1\n2\n3\n4\n5"])
+async def test_a_list_that_hides_how_long_it_is_waits(house: House, ids: Any) -> None:
+    assert await judged(house, "retag_users", MILD, ids=ids) is not None
+
+
+@pytest.mark.parametrize(
+    "env", [" " * 600 + "prod", "\u200b" * 600 + "prod", "ｐｒｏｄ", "x " * 30_000 + "prod" + " x" * 30_000]
+)
+async def test_production_behind_padding_waits(house: House, env: str) -> None:
+    assert await judged(house, "restart_app", MILD, app="shop", env=env) is not None
+
+
+@pytest.mark.parametrize("path", ["x/" * 200 + "../" * 220 + "etc/passwd", "a.txt,/etc/passwd"])
+async def test_a_path_that_is_not_seen_in_full_waits(house: House, path: str) -> None:
+    assert await judged(house, "touch_file", MILD, path=path) is not None
+
+
+async def test_ordinary_lists_and_places_run(house: House) -> None:
+    assert await judged(house, "retag_users", MILD, ids=[1, 2]) is None
+    assert await judged(house, "restart_app", MILD, app="shop", env="staging") is None
+    assert await judged(house, "touch_file", MILD, path="docs/a.md") is None
+
+
+async def test_a_title_says_how_much_of_a_value_is_left_out(house: House) -> None:
+    request = await judged(house, "cancel_order", MILD, order_id="A" * 400)
+    assert request is not None
+    assert request.candidate.says == f"Cancel order {'A' * 59}… 341 more characters"

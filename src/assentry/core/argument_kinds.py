@@ -158,6 +158,13 @@ def is_left_out(key: str, action: tuple[str, ...]) -> bool:
     return any(not row.isdisjoint(parts) and row.isdisjoint(action) for row in _LEAVES_OUT)
 
 
+@lru_cache(maxsize=4096)
+def is_acted_on(key: str, action: tuple[str, ...]) -> bool:
+    """The action's name says this field's word: `archive_channel(channel=...)` tells nobody anything."""
+    parts = words(key)
+    return bool(parts) and not {parts[-1], singular(parts[-1])}.isdisjoint(action)
+
+
 def is_perhaps_left_out(key: str) -> bool:
     """The same word may say what kind of things the action acts on."""
     return not _PERHAPS_LEFT_OUT.isdisjoint(words(key))

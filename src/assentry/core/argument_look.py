@@ -14,21 +14,13 @@ from typing import Any
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Json
 from assentry.core.command_text import LOOKS_LIKE_SQL, read_shell, read_sql
-from assentry.core.list_text import items_in, parsed
+from assentry.core.link_text import hosts_in, without_userinfo
+from assentry.core.list_text import items_in, parsed, paths_in
 from assentry.core.money_text import Money, currency_of, money_of, numbers_in, promised_in
-from assentry.core.place_text import (
-    MOST_ADDRESSES,
-    addressed_in,
-    addresses_in,
-    credentials_in_command,
-    environment_in,
-    hosts_in,
-    looks_like_path,
-    path_marks,
-    recipients_in,
-    without_userinfo,
-)
+from assentry.core.place_text import credentials_in_command, environment_in, looks_like_path, path_marks, paths_of
+from assentry.core.recipient_text import MOST_ADDRESSES, addressed_in, addresses_in, closed, whom_in
 from assentry.core.secret_text import holds_secret, is_secret_key, is_secret_name
+from assentry.core.text import shortened
 
 MOST_VALUES = 5_000
 MOST_TEXT = 120_000
@@ -40,9 +32,17 @@ _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
 _MAY_SAY = re.compile(r"[hfw][ts]{1,2}p?s?:|www\.|EUR|USD|GBP|CHF|JPY|dollar|euro|pound", re.I)
 """A link or a sum, without any of the signs above."""
+_LINKED = re.compile(r"://|www\.|\b(?:https?|ftp|wss?):", re.I)
+_SPOILT_BY_LENGTH = (
+    (kinds.PLACE, "environment"), (kinds.PATH, "paths"), (kinds.PATH, "credentials"), (kinds.COMMAND, "environment"),
+    (kinds.COMMAND, "credentials"), (kinds.COMMAND, "sudo"), (kinds.COMMAND, "to_shell"), (kinds.SQL, "tables"),
+    (kinds.LISTED, "count"),
+)  # fmt: skip
+"""What a text that was not read in full may hide, by the kind of its field."""
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
 SEVERAL_CURRENCIES = "several"
 """Where one call names more than one, it is in none of them."""
+_LONGEST_OPERATION = 200
 _LONGEST_CURRENCY = 20
 """Of one that we do not know: it is still another one than those that we do."""
 _EVERY_ROW = re.compile(
@@ -57,6 +57,7 @@ NO_AMOUNT = "no amount is given"
 ONLY_LEFT_OUT = "how many is not known, only what is left out is listed"
 PERHAPS_LEFT_OUT = "how many is not known, a list may name what is left out or what is acted on"
 NO_RECIPIENT = "no recipient is named"
+NO_ADDRESS = "whether a recipient without an address is inside is not known"
 _RANKED_ENVIRONMENTS = ("", "development", "staging", "production")
 
 
@@ -77,7 +78,8 @@ class Look:
     count_key = count_also = currency = environment = unbounded = ""
     """`count_also`: what else the count may be, in words."""
     only_reads: bool | None = None
-    sudo = to_shell = truncated = names_money = False
+    sudo = to_shell = truncated = names_money = unplaced = False
+    """`unplaced`: some recipient is no address."""
 
     def __init__(self, *, is_read: bool, sends: bool = False, action: tuple[str, ...] = ()) -> None:
         self.is_read, self.sends, self.action = is_read, sends, action
@@ -161,6 +163,8 @@ class Look:
         """Nothing more is to be seen: what should have been there and was not is not known."""
         if self.awaited and not self.amounts:
             self.unread("amount", self.awaited if self.awaited == NO_AMOUNT else "")
+        if self.unplaced and knows_outside and not self.is_read:
+            self.unread("external", NO_ADDRESS)
         if self.sends and not self.found.get("recipients"):
             if self.mentioned:
                 self.note("recipients", self.mentioned)
@@ -198,8 +202,15 @@ class Look:
     def keys(self, value: Mapping[str, Json]) -> None:
         """Addresses may stand in the names of fields."""
         for name in islice(value, MOST_VALUES):
-            if type(name) is str and len(name) < 400 and ("@" in name or not name.isascii()):
-                self.note("recipients", addresses_in(name))
+            if type(name) is str and ("@" in name or not name.isascii()):
+                self.note_addresses(name)
+
+    def note_addresses(self, name: str) -> None:
+        if len(name) > self.text_left:
+            self.unscanned += 1
+            return
+        self.text_left -= len(name)
+        self.note("recipients", addresses_in(closed(name)))
 
     def text(self, key: str, value: str) -> None:
         kind = kinds.of(key)
@@ -208,6 +219,9 @@ class Look:
             return
         if length > HEAD + TAIL or length > self.text_left:
             value = self.ends(value)
+            for bit, name in _SPOILT_BY_LENGTH:
+                if kind & bit:
+                    self.unread(name)
             if kind & kinds.RECIPIENT or (self.sends and not kind & (kinds.PROSE | kinds.SENDER)):
                 self.unread("external")
         if length > 100:
@@ -232,9 +246,15 @@ class Look:
             if len(self.waiting) < MOST_VALUES:
                 self.waiting.append((key, inner))
                 return True
-        if kind & (kinds.LISTED | kinds.TARGET) and not kind & (kinds.NOT_COUNTED | kinds.PATH):
+        if kind & kinds.PATH:
+            items = paths_in(value) if kind & kinds.LISTED else 1
+            if items > max(1, self.count):
+                self.counts(items, key)
+        elif kind & (kinds.LISTED | kinds.TARGET) and not kind & kinds.NOT_COUNTED:
             several = kind & kinds.LISTED and kind & kinds.TARGET
             items = items_in(value, prose=not several)
+            if items > 1 and kind & kinds.RECIPIENT and "@" in value:
+                items = whom_in(value).entries
             if items > self.count and (items > 1 or several) and not (kind & kinds.RECIPIENT and "@" not in value):
                 self.counts(items, key)
         return False
@@ -250,6 +270,8 @@ class Look:
             found = addresses_in(value)
             if value.count("@") >= MOST_ADDRESSES:
                 self.unscanned += 1
+            if not kind & kinds.PROSE and (plain := closed(value)) != value:
+                found = tuple(dict.fromkeys((*found, *addresses_in(plain))))
             if kind & kinds.PROSE and (len(value) > 320 or " " in value.strip()):
                 self.note("recipients", addressed_in(value))
                 self.mentioned |= dict.fromkeys(found)
@@ -263,11 +285,16 @@ class Look:
 
     def known_text(self, key: str, kind: int, value: str) -> None:
         if kind & kinds.RECIPIENT:
-            self.recipients(value)
+            self.recipients(key, value)
         if kind & kinds.WHERE:
             if kind & kinds.PLACE:
                 self.place(value)
-            if kind & kinds.PATH and value and "://" not in value and not kind & kinds.MAYBE_PATH:
+            if (
+                kind & kinds.PATH
+                and value
+                and ("://" not in value or len(value.split()) > 1)
+                and not kind & kinds.MAYBE_PATH
+            ):
                 self.path(value)
             if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
                 self.reach(key, kind, value)
@@ -282,15 +309,20 @@ class Look:
         elif kind & kinds.CURRENCY:
             named = _currency(value)
             self.currency = named if self.currency in ("", named) else SEVERAL_CURRENCIES
-        elif kind & kinds.OPERATION and len(value) <= 40:
-            self.note("operation", (value.strip().lower(),))
+        elif kind & kinds.OPERATION:
+            asked = value.strip().lower()
+            if len(asked) <= _LONGEST_OPERATION:
+                self.note("operation", (asked,))
+            elif not self.is_read:
+                self.unread("operation")
 
-    def recipients(self, value: str) -> None:
-        found = recipients_in(value)
-        self.note("recipients", found)
-        more = '"' not in value and without_userinfo(value).count("@") > max(1, len(found))
-        if more or (not found and value.strip()):
+    def recipients(self, key: str, value: str) -> None:
+        whom = whom_in(value)
+        self.note("recipients", whom.all)
+        if not whom.sure:
             self.no_recipient()
+        elif whom.is_name and (self.sends or not kinds.is_acted_on(key, self.action)):
+            self.unplaced = True
 
     def counted(self, key: str, value: str) -> None:
         """A number of things that is written as text."""
@@ -309,12 +341,15 @@ class Look:
             self.unread("count")
 
     def free_text(self, kind: int, value: str) -> None:
-        if "://" in value or "www." in value:
+        if _LINKED.search(value):
             links = self.found.setdefault("links", {})
-            for host, odd in hosts_in(value).items():
+            hosts, complete = hosts_in(value)
+            for host, odd in hosts.items():
                 links[host] = links.get(host) or odd
-            if value.startswith("file://"):
-                self.path(without_userinfo(value)[7:])
+            if not complete:
+                self.unread("links")
+            if value.strip()[:5].lower() == "file:":
+                self.path("file://" + without_userinfo(value.strip())[7:])
         elif (kind & kinds.MAYBE_PATH or not kind & (kinds.PATH | kinds.PROGRAM)) and looks_like_path(value):
             self.path(value)
         if len(value) > 5 and not kind & (kinds.AMOUNT | kinds.PROGRAM | kinds.PATH):
@@ -330,10 +365,17 @@ class Look:
             self.environment = found
 
     def path(self, value: str) -> None:
+        for each in paths_of(value):
+            self.one_path(each)
+
+    def one_path(self, value: str) -> None:
         marks = path_marks(value)
-        self.found.setdefault("paths", {})[value[:SEEN]] = marks
+        seen = shortened(value, SEEN)
+        if seen != value:
+            self.unread("paths")
+        self.found.setdefault("paths", {})[seen] = marks
         if "holds credentials" in marks:
-            self.note("credentials", (value[:SEEN],))
+            self.note("credentials", (seen,))
 
     def reach(self, key: str, kind: int, value: str) -> None:
         bare = value.strip().lower()
@@ -351,7 +393,7 @@ class Look:
             self.command(value)
         elif kind & kinds.CODE:
             self.note("destroys", read_shell(value).destroys)
-        elif not kind & kinds.MAYBE_SQL or LOOKS_LIKE_SQL.match(value[:2_000]):
+        elif not kind & kinds.MAYBE_SQL or LOOKS_LIKE_SQL.match(value.lstrip()):
             self.sql(value)
 
     def command(self, value: str) -> None:
@@ -448,8 +490,8 @@ class Look:
         """What stands inside an object that stands for a recipient, or for a sender, is one too."""
         kept: list[tuple[str, Json]] = []
         for name, inner in inside:
-            if kind & kinds.RECIPIENT and len(name) < 400:
-                self.note("recipients", addresses_in(name))
+            if kind & kinds.RECIPIENT:
+                self.note_addresses(name)
             plain = name.lower()
             own = kinds.of(name) & ~(kinds.LISTED | kinds.TARGET | kinds.RECIPIENT)
             if type(inner) is str:
@@ -485,13 +527,14 @@ class Look:
 
     def list(self, key: str, value: Sequence[Json], waiting: list[tuple[str, Json]]) -> None:
         kind = kinds.of(key)
-        size = len(value)
-        if size and not kind & kinds.NOT_COUNTED and type(value[0]) is not float:
+        if value and not kind & kinds.NOT_COUNTED:
             self.add_up(key, kind, value)
         if not value and kind & kinds.FILTER and not self.is_read:
             self.unbounded = self.unbounded or f"{key} is empty"
-        if kind & kinds.COMMAND and all(type(word) is str for word in value[:1_000]):
-            value = [" ".join(value[:1_000])]
+        if kind & kinds.COMMAND and all(type(word) is str for word in value):
+            if len(value) > MOST_VALUES:
+                self.unscanned += len(value) - MOST_VALUES
+            value = [" ".join(value[:MOST_VALUES])]
         room = MOST_VALUES - len(waiting)
         if len(value) > room:
             room = max(0, room)
@@ -501,9 +544,14 @@ class Look:
     def add_up(self, key: str, kind: int, value: Sequence[Json]) -> None:
         """Lists under one name are one list in parts, except for the rows of a table."""
         size = len(value)
+        held = 0
         if not kind & kinds.ROWS:
-            if isinstance(value[0], _LISTS):
-                size = sum(not isinstance(part, _LISTS) for part in value)
-            size = self.totals[key] = self.totals.get(key, 0) + size
+            inner = sum(isinstance(part, _LISTS) for part in value)
+            size = size if inner == size and not any(value) else size - inner
+            if kind & (kinds.LISTED | kinds.TARGET) and not kind & (kinds.PROSE | kinds.RECIPIENT):
+                # A text of a list may itself be one.
+                held = sum(items_in(part, prose=True) - 1 for part in value[:MOST_VALUES] if type(part) is str)
+            size = self.totals[key] = self.totals.get(key, 0) + size + held
         if size > self.count:
-            self.counts(size, key)
+            texts = len(value)
+            self.counts(size, key, f"in {texts:,} {'text' if texts == 1 else 'texts'}" if held else "")

@@ -6,11 +6,12 @@ what the profile says and lower it only where the operator vouches for the sourc
 it. Every step leaves a sentence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
+from assentry.core.argument_look import NO_RECIPIENT
 from assentry.core.catalogue import Entry, find_entry
 from assentry.core.declared import NOTHING_SAID, Said, Settled, settled, words_of
 from assentry.core.description import Signs, signs_in
@@ -301,6 +302,7 @@ def _classified(profile: Profile, args: Mapping[str, Json], domains: Sequence[st
         return profile.base
     found = {fact.name: fact for fact in facts}
     call = _Call(profile, args, profile.base, is_money=reading.is_money)
+    call.knows_outside = bool(domains)
     if tells:
         given = ", ".join(sorted(profile.telling & args.keys()))
         call.becomes(FAMILY_EFFECTS[Family.MAKE], f"Given {given}, it does more than look.")
@@ -312,10 +314,11 @@ def _classified(profile: Profile, args: Mapping[str, Json], domains: Sequence[st
 class _Call:
     """One call while its facts are weighed."""
 
-    __slots__ = ("args", "effect", "is_money", "profile", "reasons", "risk")
+    __slots__ = ("args", "effect", "is_money", "knows_outside", "profile", "reasons", "risk")
 
     def __init__(self, profile: Profile, args: Mapping[str, Json], base: Assessment, *, is_money: bool) -> None:
         self.profile, self.args, self.is_money = profile, args, is_money
+        self.knows_outside = False
         self.effect, self.risk, self.reasons = base.effect, base.risk, list(base.reasons)
 
     def becomes(self, effect: Effect, reason: str) -> None:
@@ -400,8 +403,16 @@ def _operation(call: _Call, found: _Found) -> None:
 
 
 def _recipients(call: _Call, found: _Found) -> None:
-    if "external" in found and not call.effect.is_read:
+    if call.effect.is_read:
+        return
+    if "external" in found:
         call.becomes(replace(_CHANGES, outside=True), f"It leaves our systems: {found['external'].says}.")
+    elif call.knows_outside and "external" in _unread(found) and NO_RECIPIENT not in found["unreadable"].says:
+        call.becomes(replace(_CHANGES, outside=True), f"It may leave our systems: {found['unreadable'].says}.")
+
+
+def _unread(found: _Found) -> Collection[str]:
+    return found["unreadable"].value if "unreadable" in found else ()
 
 
 def _money(call: _Call, found: _Found) -> None:
@@ -431,9 +442,13 @@ def _pays_in(args: Mapping[str, Json]) -> bool:
 
 
 def _environment(call: _Call, found: _Found) -> None:
-    if "environment" in found and found["environment"].value == "production" and not call.effect.is_read:
-        far = replace(call.effect, reach=Reach.ORGANISATION)
+    if call.effect.is_read:
+        return
+    far = replace(call.effect, reach=Reach.ORGANISATION)
+    if "environment" in found and found["environment"].value == "production":
         call.becomes(far, "It reaches everybody who depends on production.")
+    elif "environment" in _unread(found):
+        call.becomes(far, "It may reach everybody who depends on production: where it happens could not be read.")
 
 
 def _alarms(call: _Call, found: _Found) -> None:

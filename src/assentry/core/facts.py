@@ -18,7 +18,8 @@ from assentry.core.action import Fact, Json
 from assentry.core.argument_look import SEVERAL, SEVERAL_CURRENCIES, Look
 from assentry.core.money_text import Money
 from assentry.core.names import Family, Name, many_of, one_of, split_name, words
-from assentry.core.place_text import ALARMING, environment_in, is_outside, recipients_in
+from assentry.core.place_text import ALARMING, environment_in
+from assentry.core.recipient_text import is_outside
 from assentry.core.secret_text import secrets_in
 from assentry.core.text import counted, shortened
 
@@ -156,7 +157,7 @@ def _by_format(look: Look, args: Mapping[str, Json], schema: Mapping[str, Json])
         return
     for key, told in properties.items():
         if isinstance(told, Mapping) and told.get("format") == "email" and isinstance(args.get(key), str):
-            look.note("recipients", recipients_in(args[key]))
+            look.recipients(key, args[key])
 
 
 def _told(look: Look, name: Name, domains: tuple[str, ...], *, is_money: bool) -> list[Fact]:
@@ -205,7 +206,7 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
             continue
         match what:
             case "recipients":
-                facts += _recipients(tuple(values), domains)
+                facts += _recipients(tuple(values), domains, sure="recipients" not in found.get("unreadable", ()))
             case "paths":
                 facts.append(_paths(values))
             case "links":
@@ -214,7 +215,7 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
                 facts.append(Fact(what, list(values.values()), f"promises {_joined(values)}", hurts=True))
             case "operation":
                 asked = ", ".join(value for value in values if value)
-                facts.append(Fact(what, asked, f"asks for {asked}"))
+                facts.append(Fact(what, asked, f"asks for {shortened(asked, 120)}"))
             case "statements":
                 facts.append(Fact(what, list(values), f"SQL {_joined(values).upper()}"))
             case "unreadable":
@@ -334,8 +335,9 @@ def _amounts(look: Look) -> list[Fact]:
     return facts
 
 
-def _recipients(recipients: tuple[str, ...], domains: tuple[str, ...]) -> list[Fact]:
-    facts = [Fact("recipients", list(recipients), f"to {_joined(recipients)}")]
+def _recipients(recipients: tuple[str, ...], domains: tuple[str, ...], *, sure: bool) -> list[Fact]:
+    says = f"to {_joined(recipients)}" + ("" if sure else ", not read for certain")
+    facts = [Fact("recipients", list(recipients), says, hurts=not sure)]
     if domains and (outside := len([whom for whom in recipients if is_outside(whom, domains)])):
         ours = domains[0] if len(domains) == 1 else "our domains"
         among = f"{outside} of {counted(len(recipients), 'recipient')} {'is' if outside == 1 else 'are'}"

@@ -191,6 +191,8 @@ def _at_scale(assessment: Assessment, scale: int) -> str:
             return f"it cannot be undone and touches {count:,.12g} {things}; {scale:,} or more wait for a person"
         if fact.name == "unbounded" and fact.value is not False:
             return "it cannot be undone and nothing bounds how much it touches"
+        if fact.name == "unreadable" and fact.hurts and isinstance(fact.value, list) and "count" in fact.value:
+            return "it cannot be undone and how many it touches could not be read"
         if fact.name == "unscanned" and fact.value is not False:
             return "it cannot be undone and holds more values than could be looked at"
     return ""

@@ -1,7 +1,11 @@
-"""Where a call's arguments point: files, web addresses, people, environments."""
+"""Where a call's arguments point: files and environments."""
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from assentry.core.link_text import without_userinfo
 
 _CREDENTIAL_SEGMENTS = frozenset(
     """.ssh .aws .azure .gnupg .kube .netrc .npmrc .pypirc .pgpass .git-credentials .vault-token .htpasswd wallet.dat
@@ -14,22 +18,21 @@ _DATA_ENDINGS = frozenset("json yaml yml toml ini txt csv env xml cfg conf".spli
 _PUBLIC_ENV = frozenset("example sample template dist".split())
 _IN_COMMAND = re.compile(r"[^\s'\"=@;|&<>()`]{3,300}")
 _SYSTEM_PATH = re.compile(
-    r"^(?:/(?:etc|usr|bin|sbin|boot|dev|proc|sys|lib\w*|root|System|Library|private/etc)(?:/|$)|/var/(?:lib|log|spool)(?:/|$)"
+    r"^(?:/(?:etc|usr|bin|sbin|boot|dev|proc|sys|lib\w*|root|System|Library|private/etc)(?:/|$)|/var/(?:lib|log|spool)(?:/|$)|~root(?:/|$)"
     r"|[A-Za-z]:[\\/](?:Windows|Program Files)|/$)",
     re.I,
 )
-_TRAVERSAL = re.compile(r"(?:^|[\\/])\.\.(?:[\\/]|$)|%2e%2e|\.\.%2f", re.I)
+_TRAVERSAL = re.compile(r"(?:^|[\\/])\.\.[. ]*(?:[\\/\0]|$)|%2e%2e|\.\.%2f|\.%2e|%2e\.", re.I)
 _ABSOLUTE = re.compile(r"^(?:/|[A-Za-z]:[\\/]|\\\\)")
 _HOME = re.compile(r"^(?:~|\$HOME\b|/home/|/Users/)")
-_HOST = r"[^\s/?#<>\"'\])}]{1,253}"
-_USERINFO = re.compile(r"://[^\s/?#<>\"']{0,2000}@")
-_PORT = re.compile(r"(?:[^:]*|\[[^\]]*\]?)(?::\d{0,5})?$")
-_LINK = re.compile(rf"\b(?:https?|ftp|wss?)://(?P<host>{_HOST})|\bwww\.(?P<www>{_HOST})", re.I)
-_MAIL = re.compile(r"[^\s<>,;:\"'()\[\]@]{1,64}@(?P<domain>[^\s<>,;:\"'()\[\]@]{1,253})")
-_BARE_ADDRESS = re.compile(
-    r"^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\]|localhost|0x[0-9a-f]+|\d{8,10})(?::\d+)?$", re.I
-)
-_BETWEEN = frozenset(" ,;:<>\"'()[]\t\r\n")
+_PARTED = re.compile(r"[\n\r,;|\0]|:(?=[/~.])|\s(?=[/~-]|\.\.)")
+"""What may stand between the paths of a list."""
+_SIMPLE = re.compile(r"~?/?\w[\w-]*+(?:\.\w[\w-]*+)*+(?:/\w[\w-]*+(?:\.\w[\w-]*+)*+)*+/?", re.ASCII)
+"""A path that can be read in one way only."""
+_NOT_SHORTEST = re.compile(r"/\.|//|\\|[. ](?:/|$)")
+_FILE = re.compile(r"file:(?://[^/\\]*)?[/\\]*", re.I)
+_ENCODED = 4
+"""How often a path may be percent-encoded; nobody means more."""
 _WORD_GAP = re.compile(r"[^a-z0-9]+")
 
 _PRODUCTION = frozenset("production prod prd".split())
@@ -37,35 +40,91 @@ _STAGING = frozenset("staging stage stg uat preprod preproduction nonprod nonpro
 _DEVELOPMENT = frozenset("development dev develop test testing local localhost sandbox qa demo".split())
 _ENVIRONMENT_HINTS = ("prod", "prd", "sta", "stg", "uat", "dev", "test", "local", "sandbox", "qa", "demo", "canary")
 _NOT = frozenset("non not pre no".split())
-MOST_LINKS = 50
-MOST_ADDRESSES = 500
-_LOCAL = re.compile(r"[^\s<>,;:\"'()\[\]@|\\/=&?]{1,64}$")
-_DOMAIN = re.compile(
-    r"[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}(?:\.[^\s<>,;:\"'()\[\]@|\\/=&?!.]{1,63}){0,8}\.[^\W\d_][\w-]{1,62}"
-)
-_HEAD_LINE = re.compile(
-    r"^[ \t]*(?:to|cc|bcc|resent-to)[ \t]*:([^\n]{1,2000}(?:\n[ \t][^\n]{0,2000}){0,50})", re.I | re.M
-)
 
 
 def path_marks(path: str) -> tuple[str, ...]:
-    """What is remarkable about `path`, in words; the alarming marks are in `ALARMING`."""
-    marks = []
+    """What is remarkable about `path`, in words; the alarming marks are in `ALARMING`.
+
+    Everything that the text may mean counts: written plainly or in percent signs, with either kind of slash, alone or
+    as one of several in a list.
+    """
+    if _SIMPLE.fullmatch(path):
+        return tuple(_marks(path))
+    marks: dict[str, None] = {}
+    for each in _readings(path):
+        for part in dict.fromkeys((each, *_PARTED.split(each))) if _PARTED.search(each) else (each,):
+            marks |= dict.fromkeys(_marks(part.strip()))
+    return tuple(mark for mark in _IN_ORDER if mark in marks)
+
+
+def paths_of(text: str) -> tuple[str, ...]:
+    """The text, and each of the paths that it lists where a later one leads elsewhere."""
+    if _SIMPLE.fullmatch(text) or not _PARTED.search(text):
+        return (text,)
+    parts = [part.strip() for part in _PARTED.split(text)]
+    elsewhere = any(part.startswith(("/", "~", "-", "..", "\\")) or part[1:2] == ":" for part in parts[1:])
+    return tuple(dict.fromkeys((text, *filter(None, parts)))) if elsewhere else (text,)
+
+
+def _readings(path: str) -> list[str]:
+    """The path as it stands, and as programs make it out before they open it."""
+    readings = [path]
+    plain = _plain(path).strip()
+    for _ in range(_ENCODED):
+        if plain[:5].lower() == "file:":
+            plain = _FILE.sub("/", plain, count=1)
+        if plain != readings[-1]:
+            readings.append(plain)
+        if plain.startswith(("\\\\?\\", "\\\\.\\")):
+            plain = plain[4:]
+            readings.append(plain)
+        if "%" not in plain or (decoded := unquote(plain)) == plain:
+            break
+        plain = decoded
+    else:
+        readings.append("%2e%2e")  # encoded over and over: nobody means that
+    if _NOT_SHORTEST.search(readings[-1]):
+        readings.append(_resolved(readings[-1].replace("\\", "/")))
+    return readings
+
+
+def _resolved(path: str) -> str:
+    """The path without the parts that lead nowhere."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        bare = part.rstrip(". ") if part.strip(".") else part
+        if bare == "..":
+            del parts[-1:]
+        elif bare not in ("", "."):
+            parts.append(bare)
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
+
+
+def _marks(path: str) -> Iterator[str]:
     if names_credentials(path):
-        marks.append("holds credentials")
-    if (".." in path or "%2" in path) and _TRAVERSAL.search(path):
-        marks.append("leaves its directory")
+        yield "holds credentials"
+    if ".." in path and _TRAVERSAL.search(path):
+        yield "leaves its directory"
+    if "%2" in path and _TRAVERSAL.search(path):
+        yield "leaves its directory"
+    if path.startswith("-"):
+        yield "may be taken for an option"
+    if "\0" in path:
+        yield "holds a character that ends it"
     if path[:1] in "/~$\\" or path[1:2] == ":":
         if _SYSTEM_PATH.match(path):
-            marks.append("belongs to the system")
+            yield "belongs to the system"
         elif _HOME.match(path):
-            marks.append("in a home directory")
+            yield "in a home directory"
         elif _ABSOLUTE.match(path):
-            marks.append("absolute")
-    return tuple(marks)
+            yield "absolute"
 
 
-ALARMING = frozenset({"holds credentials", "leaves its directory", "belongs to the system"})
+_IN_ORDER = (
+    "holds credentials", "leaves its directory", "may be taken for an option", "holds a character that ends it",
+    "belongs to the system", "in a home directory", "absolute",
+)  # fmt: skip
+ALARMING = frozenset(_IN_ORDER[:5])
 
 
 def names_credentials(path: str) -> bool:
@@ -94,8 +153,9 @@ def credentials_in_command(text: str) -> tuple[str, ...]:
 
 def looks_like_path(text: str) -> bool:
     """`text` is written as a path, whatever its field is called."""
-    if len(text) > 1024 or "\n" in text or "://" in text:
-        return text.startswith("file://")
+    text = text.strip()
+    if "\n" in text or "://" in text:
+        return text[:7].lower() == "file://"
     return (
         text.startswith(("/", "~", "./", "../", "..\\", ".\\", "\\\\", ".env", ".ssh"))
         or text[1:3] in {":\\", ":/"}
@@ -103,115 +163,16 @@ def looks_like_path(text: str) -> bool:
     )
 
 
-def hosts_in(text: str) -> dict[str, bool]:
-    """The hosts that links in `text` lead to, each once, and whether the link hides where it leads.
-
-    What stands before the last @ of an address (a name, a password) is no host, and is never repeated.
-    """
-    hosts: dict[str, bool] = {}
-    for found in _LINK.finditer(text):
-        user, at, host = (found["host"] or found["www"]).lower().rstrip(".,;:!*_`").rpartition("@")
-        if not _PORT.match(host):
-            host = host.partition(":")[0]
-        hosts[host] = hosts.get(host, False) or bool(at and "." in user) or is_odd_host(host)
-        if len(hosts) >= MOST_LINKS:
-            break
-    hosts.pop("", None)
-    return hosts
-
-
-def without_userinfo(text: str) -> str:
-    """`text` with the name and password taken out of every web address in it."""
-    return _USERINFO.sub("://", text) if "@" in text and "://" in text else text
-
-
-def is_odd_host(host: str) -> bool:
-    """The host hides what it is: a bare number, or letters from another script."""
-    return "xn--" in host or not host.isascii() or _BARE_ADDRESS.match(host) is not None
-
-
-def recipients_in(text: str) -> tuple[str, ...]:
-    """Who `text` addresses: every mail address in it, or the whole text where there is none."""
-    text = without_userinfo(_with_at(text))
-    if _BETWEEN.isdisjoint(text):
-        whom = text.lower().rstrip(".") if "@" in text else text
-        return (whom,) if 0 < len(whom) <= 300 else ()
-    if '"' in text and "@" in text:
-        return _quoted_recipients(text)
-    if "@" in text:
-        found = [match[0].lower().rstrip(".") for match in _MAIL.finditer(text)]
-        if found:
-            return tuple(found)
-    bare = text.strip()
-    return (bare,) if 0 < len(bare) <= 300 else ()
-
-
-def _with_at(text: str) -> str:
-    """`text` with every sign that mail programs take for an @ written as one."""
-    return text if text.isascii() else text.replace("\uff20", "@").replace("\ufe6b", "@")
-
-
-def addresses_in(text: str) -> tuple[str, ...]:
-    """The mail addresses in `text`, wherever they stand; of very many only the first."""
-    text = without_userinfo(_with_at(text))
-    found: dict[str, None] = {}
-    spot, signs = text.find("@"), 0
-    while spot >= 0 and signs < MOST_ADDRESSES:
-        signs += 1
-        before = _LOCAL.search(text[max(0, spot - 64) : spot])
-        after = _DOMAIN.match(text[spot + 1 : spot + 254])
-        if before is not None and after is not None:
-            found[f"{before[0]}@{after[0]}".lower()] = None
-        spot = text.find("@", spot + 1)
-    return tuple(found)
-
-
-def addressed_in(text: str) -> tuple[str, ...]:
-    """The addresses in the head lines of a mail that stands in `text`: To, Cc and Bcc."""
-    if ":" not in text:
-        return ()
-    return tuple(whom for line in _HEAD_LINE.finditer(_with_at(text)) for whom in addresses_in(line[1]))
-
-
-def _quoted_recipients(text: str) -> tuple[str, ...]:
-    """A list with quoted parts, which may hold commas and an @ of their own: the last @ of each says where it goes."""
-    found, start, quoted = [], 0, False
-    for spot, letter in enumerate(text):
-        if letter == '"':
-            quoted = not quoted
-        elif letter in ",;\n" and not quoted:
-            found.append(text[start:spot])
-            start = spot + 1
-    found.append(text[start:])
-    named = (part.rpartition("<")[2].strip().rstrip(">. ").lower() for part in found)
-    return tuple(whom for whom in named if whom)
-
-
-def is_outside(recipient: str, domains: Sequence[str]) -> bool:
-    """`recipient` is a mail or web address at none of our `domains` nor below one of them, or may lead elsewhere."""
-    if "://" in recipient:
-        hosts = hosts_in(recipient)
-        return not hosts or any(not _is_ours(host.partition(":")[0], domains) for host in hosts)
-    at = recipient.rfind("@")
-    if at < 1:
-        return "%40" in recipient
-    if not _RELAYED.isdisjoint(recipient[:at]):
-        return True
-    return not _is_ours(recipient[at + 1 :].lower(), domains)
-
-
-_RELAYED = frozenset("@%!")
-"""Before the @ of an address these may say where it goes on to from there."""
-
-
-def _is_ours(host: str, domains: Sequence[str]) -> bool:
-    host = host.rstrip(".")
-    return host in domains or host.endswith(tuple("." + ours for ours in domains))
+def _plain(text: str) -> str:
+    """`text` as programs read it that do not mind how its letters are written, and without those that nobody sees."""
+    if text.isascii():
+        return text
+    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
 
 
 def environment_in(text: str) -> str:
     """The environment that `text` names: production, staging, development or, if none, the empty string."""
-    text = text[:500].lower()
+    text = _plain(text).lower()
     for hint in _ENVIRONMENT_HINTS:
         if hint in text:
             break

@@ -91,8 +91,12 @@ def sentence(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text` cut to `limit` characters, saying that it was cut."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    """`text` cut to `limit` characters, saying how much is left out."""
+    if len(text) <= limit:
+        return text
+    cut = f"\u2026 {len(text):,} more characters"
+    kept = max(0, limit - len(cut))
+    return f"{text[:kept]}\u2026 {len(text) - kept:,} more characters"
 
 
 def template_fields(template: str) -> tuple[str, ...]:

@@ -283,7 +283,7 @@ class _Title:
             if key in self.used or kinds.of(key) & kinds.SECRET:
                 continue
             if isinstance(value, list) and all(isinstance(each, str) for each in value):
-                value = " ".join(value[:50])
+                value = " ".join(value)
             if isinstance(value, str):
                 return visible(shortened(value.strip(), LONGEST_TEXT), lines=False)
         return ""
@@ -352,5 +352,15 @@ def _shown(value: Json) -> str:
 
 
 def _quoted(text: str) -> str:
-    inert = visible(text[: 2 * LONGEST_VALUE], lines=False).replace("“", "⟨U+201C⟩").replace("”", "⟨U+201D⟩")
-    return f"“{shortened(inert, LONGEST_VALUE)}”"
+    """Between quotes that it cannot close; how much is left out stands behind them."""
+    shown, length, kept = "", 0, 0
+    for char in text[: LONGEST_VALUE + 1]:
+        inert = {"\u201c": "⟨U+201C⟩", "\u201d": "⟨U+201D⟩"}.get(char) or visible(char, lines=False)
+        length += len(inert)
+        if length > LONGEST_VALUE:
+            break
+        shown, kept = shown + inert, kept + 1
+    left = len(text) - kept
+    # A pile of marks shows only where they stand together.
+    shown = visible(shown, lines=False)
+    return f"“{shown}”" if not left else f"“{shown}”… {left:,} more character{'' if left == 1 else 's'}"

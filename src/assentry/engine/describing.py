@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from assentry.core.action import Declaration, Reach, Risk
+from assentry.core.text import shortened
 from assentry.engine.signature import Signature, read_signature
 from assentry.engine.tool import Lookup, OptionSpec, Tool, tool
 from assentry.errors import GuardError
@@ -147,7 +148,7 @@ def _shown(value: object) -> str:
     else:
         shown = f"a value of type {type(value).__name__}"
     shown = " ".join(shown.split())
-    return shown if len(shown) <= 60 else shown[:57] + "…"
+    return shortened(shown, 60)
 
 
 def _check_function(function: object) -> None:

@@ -17,6 +17,7 @@ from assentry.cli.screen.look import Look
 from assentry.cli.screen.paper import Paper, Slab
 from assentry.cli.screen.queue import Queue
 from assentry.core.request import Request, Review, State
+from assentry.core.text import shortened
 from assentry.settings import Settings
 from assentry.telling.background import Background
 
@@ -168,7 +169,7 @@ class Tabs(Slab):
 
 def said(request: Request) -> str:
     """What a decision came to, in a line."""
-    title = inert(request.candidate.says)[:80]
+    title = inert(shortened(request.candidate.says, 80))
     if request.state is State.PENDING:
         needs = request.candidate.verdict.quorum.count
         given = len(request.votes)
