@@ -26,6 +26,7 @@ SUITES = (
     "postgres-restart",
     "disk-full",
     "life",
+    "facts",
     "hostile",
 )
 """All but `tamper`, whose sample `test_tamper.py` runs."""

@@ -119,4 +119,4 @@ def test_whatever_is_cut_says_how_much_is_left_out() -> None:
     for cut in [title, *(fact.says for fact in facts if long[:60] in fact.says)]:
         assert "… " in cut, cut
         assert " more character" in cut, cut
-    assert "and 6 more" in title
+    assert "and 8 more" in title

@@ -14,6 +14,7 @@ from tests.evidence import (
     crowded,
     deciders,
     disk,
+    facts,
     fence,
     fence_runs,
     hostile,
@@ -120,6 +121,10 @@ def _tamper(seed: int, scale: float, sample: bool, progress: Progress) -> Outcom
     return tampering.run(seed, scaled(CASES[sample], scale), progress)
 
 
+def _facts(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    return facts.run(seed, scaled(CASES[sample], scale), progress)
+
+
 SUITES: dict[str, Suite] = {
     "crash-sqlite": _crash("sqlite"),
     "crash-postgres": _crash("postgres"),
@@ -136,6 +141,7 @@ SUITES: dict[str, Suite] = {
     "disk-full": _disk,
     "life": _life,
     "tamper": _tamper,
+    "facts": _facts,
     "hostile": _hostile,
 }
 

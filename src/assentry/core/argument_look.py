@@ -289,12 +289,8 @@ class Look:
         if kind & kinds.WHERE:
             if kind & kinds.PLACE:
                 self.place(value)
-            if (
-                kind & kinds.PATH
-                and value
-                and ("://" not in value or len(value.split()) > 1)
-                and not kind & kinds.MAYBE_PATH
-            ):
+            link = "://" in value and len(value.split()) == 1 and "\0" not in value and ".." not in value
+            if kind & kinds.PATH and value and not link and not kind & kinds.MAYBE_PATH:
                 self.path(value)
             if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
                 self.reach(key, kind, value)

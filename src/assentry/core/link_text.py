@@ -48,16 +48,18 @@ def hosts_in(text: str) -> tuple[dict[str, bool], bool]:
             readings[_BROWSER_END.split(rest.rpartition("@")[2], maxsplit=1)[0]] = None
         for each in readings:
             user, at, host = each.lower().rpartition("@")
-            host = _bare(host)
+            host = _bare(host, at_end=rest.endswith(each))
             hides = odd or len(readings) > 1 or bool(at and "." in user) or is_odd_host(host)
             hosts[host] = hosts.get(host, False) or hides
     hosts.pop("", None)
     return hosts, True
 
 
-def _bare(host: str) -> str:
-    host = host.rstrip(_AROUND + "]") if "[" not in host else host.rstrip(_AROUND)
-    return host if _PORT.match(host) else host.partition(":")[0]
+def _bare(host: str, *, at_end: bool = True) -> str:
+    """The host without its sign for a port that is none, and without what stands behind a link that ends with it."""
+    if at_end:
+        host = host.rstrip(_AROUND + "]") if "[" not in host else host.rstrip(_AROUND)
+    return (host if _PORT.match(host) else host.partition(":")[0]).rstrip(".:")
 
 
 def _is_plain(host: str) -> bool:

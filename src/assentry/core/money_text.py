@@ -39,11 +39,12 @@ _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n")
 _LARGEST = Decimal(10) ** 300
 _PLAIN = re.compile(r"(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
 _GROUPED = re.compile(
-    r"(?P<whole>\d{1,3}(?P<mark>[,.' ])\d{3}(?:(?P=mark)\d{3})*|\d{1,2}(?:,\d{2})+,\d{3})"
-    r"(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"
+    r"(?P<whole>\d{1,3}(?P<mark>[,.' ])\d{3}(?:(?P=mark)\d{3})*)(?:(?!(?P=mark))[.,](?P<decimals>\d+))?"
+    r"|(?P<indian>\d{1,2}(?:,\d{2})+,\d{3})(?:\.(?P<rest>\d+))?"
     r"|(?P<short>\d+),(?P<few>\d{1,2})"
 )
 """Thousands stand in groups, all parted by one mark: what is parted in another way is more than one number."""
+_POWER = re.compile(r"([^eE]*)((?:[eE].*)?)", re.S)
 _MINUS = frozenset("-\u2212\u2013\uff0d\ufe63")
 _MARKS = str.maketrans(
     {"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "\uff07": "'", "\u066c": "'", "\u066b": ".",
@@ -127,7 +128,8 @@ def numbers_in(text: str) -> tuple[Decimal, ...]:
     plain = _PLAIN.fullmatch(bare)
     grouped = None if plain else _GROUPED.fullmatch(bare)
     if grouped is not None:
-        whole, decimals = grouped["whole"] or grouped["short"], grouped["decimals"] or grouped["few"] or ""
+        whole = grouped["whole"] or grouped["indian"] or grouped["short"]
+        decimals = grouped["decimals"] or grouped["rest"] or grouped["few"] or ""
         texts = [re.sub(r"\D", "", whole) + ("." + decimals if decimals else "")]
         if not decimals and grouped["mark"] in (",", ".") and whole.count(grouped["mark"]) == 1:
             texts.append(whole.replace(",", "."))
@@ -135,8 +137,9 @@ def numbers_in(text: str) -> tuple[Decimal, ...]:
         texts = [bare]
     else:
         return ()
-    if bare[-4:-3] in (".", ",") and bare[-3:].isdecimal() and bare.count(bare[-4]) == 1:
-        texts.append(re.sub(r"\D", "", bare))
+    number, power = _POWER.fullmatch(bare).groups()  # type: ignore[union-attr]
+    if number[-4:-3] in (".", ",") and number[-3:].isdecimal() and number.count(number[-4]) == 1:
+        texts.append(re.sub(r"\D", "", number) + power)
     numbers = {number for each in texts if (number := _decimal(each)) is not None}
     return tuple(sorted((-each if below else each for each in numbers), key=abs, reverse=True))
 
@@ -181,7 +184,7 @@ def _written(text: str) -> Money | None:
         around = (text[: found.start()] + " " + text[found.end() :]).strip()
         money = _found(found)
         currency = _named_beside(found["sign"] or found["unit"], around.strip(" \t+-\u2212\u2013().,").upper())
-        if money is None or not currency:
+        if money is None or not currency or text[: found.start()].rstrip()[-1:] in (".", ","):
             return None
         money = replace(money, currency=currency)
         return money.negated() if around[:1] == "(" or not _MINUS.isdisjoint((around[:1], around[-1:])) else money

@@ -30,7 +30,7 @@ _PARTED = re.compile(r"[\n\r,;|\0]|:(?=[/~.])|\s(?=[/~-]|\.\.)")
 _SIMPLE = re.compile(r"~?/?\w[\w-]*+(?:\.\w[\w-]*+)*+(?:/\w[\w-]*+(?:\.\w[\w-]*+)*+)*+/?", re.ASCII)
 """A path that can be read in one way only."""
 _NOT_SHORTEST = re.compile(r"/\.|//|\\|[. ](?:/|$)")
-_FILE = re.compile(r"file:(?://[^/\\]*)?[/\\]*", re.I)
+_FILE = re.compile(r"file:(?:[/\\]{2}[^/\\]*)?[/\\]*", re.I)
 _ENCODED = 4
 """How often a path may be percent-encoded; nobody means more."""
 _WORD_GAP = re.compile(r"[^a-z0-9]+")
@@ -71,21 +71,16 @@ def _readings(path: str) -> list[str]:
     readings = [path]
     plain = _plain(path).strip()
     for _ in range(_ENCODED):
-        if plain[:5].lower() == "file:":
-            plain = _FILE.sub("/", plain, count=1)
-        if plain != readings[-1]:
-            readings.append(plain)
-        if plain.startswith(("\\\\?\\", "\\\\.\\")):
-            plain = plain[4:]
-            readings.append(plain)
+        readings.append(plain)
         if "%" not in plain or (decoded := unquote(plain)) == plain:
             break
-        plain = decoded
+        plain = decoded.strip()
     else:
         readings.append("%2e%2e")  # encoded over and over: nobody means that
-    if _NOT_SHORTEST.search(readings[-1]):
-        readings.append(_resolved(readings[-1].replace("\\", "/")))
-    return readings
+    readings += [_FILE.sub("/", each, count=1) for each in readings if each[:5].lower() == "file:"]
+    readings += [each[4:] for each in readings if each.startswith(("\\\\?\\", "\\\\.\\"))]
+    readings += [_resolved(each.replace("\\", "/")) for each in readings if _NOT_SHORTEST.search(each)]
+    return list(dict.fromkeys(readings))
 
 
 def _resolved(path: str) -> str:

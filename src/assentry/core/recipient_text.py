@@ -18,9 +18,9 @@ _ADDRESS = rf"[A-Za-z0-9_+][A-Za-z0-9_+-]*+(?:[.'][A-Za-z0-9_+-]++)*+@{_LABEL}(?
 _PLAIN = re.compile(_ADDRESS)
 _NAME = r"\"[^\"\\@<>\r\n]*+\"|[^\W\d_][\w .'&-]*+"
 _ENTRY = re.compile(
-    rf"[ \t]*+(?:(?:{_NAME})?[ \t]*+<(?P<named>{_ADDRESS})>|(?P<bare>{_ADDRESS}))[ \t]*+(?:[,;\r\n][,;\s]*+|\Z)"
+    rf"[ \t]*+(?:(?:{_NAME})?[ \t]*+<(?P<named>{_ADDRESS})>|(?P<bare>{_ADDRESS}))[ \t]*+(?:[,;\r\n]++|\Z)"
 )
-_GAPS = re.compile(r"[,;\s]+")
+_GAPS = re.compile(r"[,;\r\n]+")
 _ASCII_SPACE = frozenset(" \t\r\n")
 _LOCAL = re.compile(r"[^\s<>,;:\"'()\[\]@|\\/=&?]{1,64}$")
 _DOMAIN = re.compile(r"[^\s<>,;:\"'()\[\]@|\\/=&?!]++")
@@ -58,7 +58,7 @@ def whom_in(text: str) -> Whom:
             return Whom((bare,), is_name=True) if len(bare) <= LONGEST else Whom((), sure=False)
         return Whom((*dict.fromkeys((*addresses_in(unquote(bare)), bare[:LONGEST])),), sure=False)
     found = _listed(bare)
-    if found:
+    if found and bare == text.strip():
         return Whom(tuple(dict.fromkeys(found)), entries=len(found))
     plain = closed(bare)
     readings = dict.fromkeys((*addresses_in(bare), *addresses_in(plain), *addresses_in(unquote(plain)), *_quoted(bare)))
@@ -86,7 +86,7 @@ def _listed(text: str) -> list[str]:
     found: list[str] = []
     if not text.isascii() and any(char.isspace() and char not in _ASCII_SPACE for char in text):
         return found
-    parts = [part for part in _GAPS.split(text) if part]
+    parts = [bare for part in _GAPS.split(text) if (bare := part.strip(" \t"))]
     if all(len(part) <= LONGEST and _PLAIN.fullmatch(part) for part in parts):
         return [part.lower().rstrip(".") for part in parts]
     spot = 0

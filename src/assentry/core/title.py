@@ -25,6 +25,7 @@ LONGEST_TITLE = 200
 """Without what stands behind the colon, which may be as long as a text."""
 _LONGEST_WORD = 20
 _MOST_NAMED = 3
+_MOST_IN_ALL = 90
 _MOST_LOOKED_AT = 200
 
 _IDENTIFIES = frozenset(
@@ -210,7 +211,7 @@ class _Title:
             shown = [self.shown(key, item) for item in items[:_MOST_NAMED] if _is_plain(item)]
             if shown:
                 self.used.add(key)
-                yield ", ".join(shown) + _and_more(len(items) - len(shown))
+                yield _few(shown, len(items))
             return
 
     def left_out(self) -> Iterator[str]:
@@ -223,7 +224,7 @@ class _Title:
                 and not kinds.of(key) & (kinds.SECRET | kinds.PROGRAM | kinds.AMOUNT)
                 and all(_speakable(word) for word in words(key))
             ):
-                yield f"{' '.join(words(key))} {', '.join(shown)}{_and_more(len(items) - len(shown))}"
+                yield f"{' '.join(words(key))} {_few(shown, len(items))}"
 
     def may_list(self, key: str) -> bool:
         if key in self.texts and len(self.texts) > 1:
@@ -235,7 +236,7 @@ class _Title:
         if fact is None or not fact.value:
             return ""
         shown = [_shown(whom) for whom in fact.value[:_MOST_NAMED]]
-        said = f"{', '.join(shown)}{_and_more(len(fact.value) - len(shown))}"
+        said = _few(shown, len(fact.value))
         if sends(self.name) or any(kinds.of(key) & kinds.RECIPIENT for key in self.args):
             return f"to {said}"
         # In a field of an object it may be a value to be stored as well as somebody to be told.
@@ -339,6 +340,12 @@ def _is_plain(value: Json) -> bool:
 def _is_text(value: Json) -> bool:
     """Something stands here that would be run, in one text or in several."""
     return bool(value.strip()) if isinstance(value, str) else isinstance(value, list | dict) and bool(value)
+
+
+def _few(shown: Sequence[str], number: int) -> str:
+    """The first of so many, as far as there is room to say of how many more there are."""
+    kept = [each for spot, each in enumerate(shown) if not spot or sum(map(len, shown[: spot + 1])) <= _MOST_IN_ALL]
+    return ", ".join(kept) + _and_more(number - len(kept))
 
 
 def _and_more(number: int) -> str:
