@@ -183,7 +183,7 @@ def test_a_value_that_is_more_than_one_word_is_quoted_and_cannot_close_its_quote
 
 def test_a_long_value_is_cut_with_a_mark() -> None:
     assert titled("cancel_order", order_id="A" * 400) == f"Cancel order {'A' * 59}… 341 more characters"
-    assert titled("cancel_order", order_id="A b" * 400).endswith("A b”… 1,119 more characters") or True
+    assert titled("cancel_order", order_id="A b" * 400).endswith("”… 1,120 more characters")
     assert titled("cancel_order", order_id="a" + "\u200b" * 400).endswith("⟨U+200B⟩”… 391 more characters")
 
 

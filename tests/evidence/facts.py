@@ -164,11 +164,12 @@ def judged_link(link: str) -> str:
                 continue
             return f"{link!r}: nobody is outside, and it leads to the number {host}"
     found = {fact.name: fact for fact in facts}
-    told = [str(host).rpartition(":")[0] or str(host) for host in found["links"].value] if "links" in found else []
+    whole = [str(host) for host in found["links"].value] if "links" in found else []
+    told = whole + [host.rpartition(":")[0] for host in whole]
     if urlsplit_is_plain(link) and not (found.get("links") and found["links"].hurts):
         for host in hosts:
             host = host.rstrip(".,;:!*_`)}")
-            if host not in told and host not in (str(each) for each in found["links"].value if "links" in found):
+            if host and host not in told:
                 return f"{link!r}: its links are {told}, none of them alarming, and a standard parser goes to {host}"
     return ""
 
