@@ -18,6 +18,7 @@ SERVER = {"fastapi", "starlette", "uvicorn", "jinja2", "prometheus_client", "ass
 PEOPLE = {"webauthn", "authlib", "joserfc", "argon2", "OpenSSL"}
 CONDITIONS = {"cel_expr_python", "yaml", "assentry.core.policy_file"}
 OTHERS = {"textual", "psycopg", "aiosmtpd", "httpx", "jsonschema", "litellm", "langchain_core", "opentelemetry"}
+GRAMMAR = {"tree_sitter", "tree_sitter_bash"}
 
 
 def imported(program: str, **environment: str) -> set[str]:
@@ -44,7 +45,7 @@ def command(*words: str) -> str:
 )  # fmt: skip
 def test_what_says_something_of_itself_imports_next_to_nothing(program: str, absent: set[str]) -> None:
     there = imported(program)
-    assert not (absent | SERVER | PEOPLE | OTHERS | {"cryptography", "cel_expr_python"}) & there
+    assert not (absent | SERVER | PEOPLE | OTHERS | GRAMMAR | {"cryptography", "cel_expr_python"}) & there
 
 
 async def test_looking_at_a_small_database_imports_neither_gate_nor_server(tmp_path: Path) -> None:
@@ -56,13 +57,16 @@ async def test_looking_at_a_small_database_imports_neither_gate_nor_server(tmp_p
         await gate.close()
     there = imported(command("--database", str(database), "pending"))
     assert "assentry.stores.sqlite.store" in there
-    assert not (GATE | SERVER | PEOPLE | CONDITIONS | OTHERS | {"cryptography", "rich.markdown"}) & there
+    assert not (GATE | SERVER | PEOPLE | CONDITIONS | OTHERS | GRAMMAR | {"cryptography", "rich.markdown"}) & there
 
 
 def test_a_server_imports_what_few_use_when_it_is_used() -> None:
     there = imported("import assentry.server.app, assentry.server.serving")
     assert {"fastapi", "uvicorn"} <= there
-    assert not (PEOPLE | {"cryptography", "cel_expr_python", "textual", "psycopg", "aiosmtpd", "assentry.demo"}) & there
+    assert (
+        not (PEOPLE | GRAMMAR | {"cryptography", "cel_expr_python", "textual", "psycopg", "aiosmtpd", "assentry.demo"})
+        & there
+    )
 
 
 def test_a_gate_without_conditions_and_secrets_imports_neither_their_evaluator_nor_a_server(tmp_path: Path) -> None:
@@ -71,4 +75,11 @@ def test_a_gate_without_conditions_and_secrets_imports_neither_their_evaluator_n
         "@gate.guard(reversible=True, reach='local')\ndef add(a: int, b: int) -> int: return a + b\n"
         "assert add(1, 2) == 3"
     )
-    assert not (SERVER | PEOPLE | CONDITIONS | (OTHERS - {"opentelemetry"}) | {"typer", "rich"}) & imported(program)
+    there = imported(program)
+    assert not (SERVER | PEOPLE | CONDITIONS | GRAMMAR | (OTHERS - {"opentelemetry"}) | {"typer", "rich"}) & there
+
+
+def test_the_grammar_of_commands_is_imported_with_the_first_command_that_is_read() -> None:
+    program = "from assentry.core.command_text import read_shell\nassert read_shell('ls').only_reads"
+    assert imported(program) >= GRAMMAR
+    assert not GRAMMAR & imported(program.split("\n")[0])

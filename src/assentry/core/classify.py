@@ -351,6 +351,7 @@ class _Call:
 
 
 _Found = Mapping[str, Fact]
+_PLACES = ("cwd", "workdir", "working_directory")
 _ASIDE = """timeout timeout_ms timeout_seconds description explanation reason cwd workdir working_directory
     run_in_background"""
 _HARMLESS_BESIDE = {
@@ -368,12 +369,27 @@ def _text_itself(call: _Call, found: _Found) -> None:
     if "destroys" in found:
         call.becomes(_DESTROYS, f"What it runs destroys: {found['destroys'].says}.")
     elif "only_reads" in found:
-        if text in _HARMLESS_BESIDE and not call.effect.is_read and _says_it_all(call.args, _HARMLESS_BESIDE[text]):
+        if (
+            text in _HARMLESS_BESIDE
+            and not call.effect.is_read
+            and _says_it_all(call.args, _HARMLESS_BESIDE[text])
+            and not (_runs_git(found) and _elsewhere(call.args))
+        ):
             call.lowers(_READ, "What it runs only reads.")
     elif "statements" in found:
         call.becomes(_CHANGES, f"What it runs may write: {found['statements'].says}.")
     elif "programs" in found and call.effect.is_read:
         call.becomes(_CHANGES, f"It {found['programs'].says}, which may write.")
+
+
+def _runs_git(found: _Found) -> bool:
+    programs = found["programs"].value if "programs" in found else ()
+    return isinstance(programs, list | tuple) and "git" in programs
+
+
+def _elsewhere(args: Mapping[str, Json]) -> bool:
+    """A directory is given to run in. The settings of the repository that is there can make git run programs."""
+    return any(args.get(name) not in (None, "", ".") for name in _PLACES)
 
 
 def _says_it_all(args: Mapping[str, Json], harmless: frozenset[str]) -> bool:

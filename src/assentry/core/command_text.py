@@ -1,11 +1,16 @@
 """What a shell command or an SQL text would do, read from the text alone.
 
-Reading here is deliberately suspicious: a command counts as only reading when every part of it is known to, and
-anything the reader does not understand (substitution, unbalanced quotes, an unknown program) counts against it.
+Reading here is deliberately suspicious. Alarms add up: what either the phrases below or the grammar of bash
+(shell_grammar.py) finds in a command is told. A command counts as only reading (shell_reading.py) when every part of it
+is known to and nothing here finds fault with it; what is not understood counts against it.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from assentry.core.shell_grammar import Parsed, parse_shell
+from assentry.core.shell_reading import only_reads
 
 LONGEST_COMMAND = 8_000
 """What is longer is read at its head and tail, and never counts as only reading."""
@@ -42,29 +47,6 @@ _WRAPPERS = frozenset(
     "sudo doas env nohup time nice ionice stdbuf timeout xargs command exec builtin watch setsid".split()
 )
 _KEYWORDS = frozenset("if then else elif do while until for in case ! function".split())
-_READERS = frozenset(
-    """ls cat head tail grep egrep fgrep rg wc pwd whoami id date uname echo printf stat file du df ps
-    which type tree diff cmp sort uniq cut tr nl basename dirname realpath readlink printenv uptime free groups
-    locale cal sleep true false test find git jq md5sum sha256sum cd""".split()
-)
-_READING_OPTIONS = {
-    program: re.compile(pattern)
-    for program, pattern in {
-        "find": r"-(?:i?name|i?path|type|size|[acm]time|[acm]min|newer|maxdepth|mindepth|print0?|empty|user|group|perm"
-        r"|not|o|or|a|and|prune|ls|regex|iregex|xdev|L|H|P|\d+[kMG]?)",
-        "sort": r"-[rnuhVfbcgisMz]+|-k[\d.,rn]*|-t.?|--(?:reverse|numeric-sort|unique)",
-        "tree": r"-[adfhpsugDCFL\d]+",
-        "date": r"-u|--utc|-R|-I[a-z]*|--rfc-email|--iso-8601(?:=[a-z]+)?",
-        "rg": r"-[inlcvwFHNSshoxU\d]+|-[ABCgtTm]\d*"
-        r"|--(?:hidden|no-ignore|count|files|files-with-matches|no-heading|json|stats)",
-        "file": r"-[bikL]+|--(?:brief|mime|mime-type)",
-        "git": r"-[psbwnz\d]+|-U\d+|--(?:oneline|stat|shortstat|numstat|name-only|name-status|graph|all|decorate"
-        r"|short|porcelain|branch|cached|staged|no-color|follow|no-merges|merges|reverse|tags|abbrev-ref|show-toplevel|no-patch|date=\w+"
-        r"|(?:since|until|after|before|author|format|pretty|max-count)=[\w .:%,/@+-]*)",
-    }.items()
-}
-"""For programs that can also write: the options with which they do not. Everything else counts against them."""
-_READING_GIT = frozenset("status log diff show blame shortlog describe rev-parse ls-files ls-tree".split())
 _DESTROYERS = {
     "rm": "rm deletes files", "rmdir": "rmdir deletes directories", "unlink": "unlink deletes a file",
     "shred": "shred destroys file contents", "mkfs": "mkfs erases a disk", "dd": "dd writes raw data",
@@ -78,6 +60,7 @@ _DESTROYERS = {
 _NETWORK = frozenset(
     "curl wget nc ncat netcat ssh scp sftp rsync ftp telnet mail sendmail mutt aws gcloud az gh".split()
 )
+_ADMIN = frozenset({"sudo", "doas"})
 _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.I), says)
     for pattern, says in (
@@ -114,18 +97,17 @@ _EVERYTHING = re.compile(
     r"|\bfind\b[^\n;|]{0,300}-delete\b|--all\b|\bprune\b|\bremove-item\b[^\n;|]{0,300}-recurse",
     re.I,
 )
+_SHELLS = frozenset("sh bash zsh dash ksh csh fish cmd powershell pwsh python python3 perl ruby node".split())
 _TO_SHELL = re.compile(
     r"\|\s*(?:sudo\s+)?(?:\S{0,100}/)?(?:ba|z|da|k|c)?sh\b|\|\s*(?:sudo\s+)?(?:python3?|perl|ruby|node|pwsh)\b|\beval\b|base64\s+(?:-d|--decode)"
+    r"|\b(?:ba|z|da|k|c)?sh\b[^\n;|&]{0,300}<\(|\b(?:ba|z|da|k|c)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)|(?:\bsource|(?:^|[;&|\s])\.)\s+<\("
 )
 _SUBSTITUTION = re.compile(r"`|\$\(|<\(|>\(|\$\{")
-_REDIRECT = re.compile(r"(?<![0-9&])>(?!&)|[0-9]>(?!&|\s*/dev/null)|\btee\b")
 _SEPARATOR = re.compile(r"\|\||&&|[;|&\n]")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _ASSIGNMENT = re.compile(r"^\w+=")
-_UNAMBIGUOUS = re.compile(
-    r"(?:[A-Za-z0-9 _./=,:@%+|-]|(?<= )'(?!-)[A-Za-z0-9 _./=,:@%+*?-]*'(?= |$)|(?<= )2>/dev/null(?= |$))+"
-)
-"""Text that every shell reads alike: no escapes, comments, braces, variables; quotes only around a whole word."""
+_NEVER_READS = frozenset(_DESTROYERS) | _NETWORK | _WRAPPERS | _SHELLS
+_ANYWHERE = re.compile(r"[|&;<>\n]")
 _INNER_COMMAND = re.compile(
     r"\$\(([^()]{1,2000})\)|`([^`]{1,2000})`|\s-c\s+'([^']{1,2000})'|\s-c\s+\"([^\"]{1,2000})\""
 )
@@ -133,41 +115,53 @@ _INNER_COMMAND = re.compile(
 
 def read_shell(text: str) -> Shell:
     """What `text` would do if a shell ran it."""
-    whole = len(text) <= LONGEST_COMMAND
+    whole, all_of_it = len(text) <= LONGEST_COMMAND, text
     text = _ends(text)
+    parsed = parse_shell(text)
     bare = _QUOTED.sub(_keep_substitutions, text)
-    parts = [part.split() for part in _SEPARATOR.split(bare) if part.strip()]
-    programs: dict[str, None] = {}
-    for part in parts:
-        for program in _programs(part):
-            programs[program] = None
-    for inner in _INNER_COMMAND.findall(text):
-        for part in _SEPARATOR.split("".join(inner)):
-            programs |= dict.fromkeys(_programs(part.split()))
+    texts = (text,) if parsed is None or parsed.bare == text else (text, parsed.bare)
+    programs = dict.fromkeys(_programs_in(text, bare, parsed))
     destroys = {_DESTROYERS[program]: None for program in programs if program in _DESTROYERS}
-    destroys |= {says: None for pattern, says in _PHRASES if pattern.search(text)}
-    to_shell = bool(_TO_SHELL.search(text)) or ("|" in bare and "xargs" in programs and bool(destroys))
-    harmless = (
-        whole
-        and _UNAMBIGUOUS.fullmatch(text) is not None
-        and bool(parts)
-        and not destroys
-        and not to_shell
-        and "sudo" not in programs
-        and not _SUBSTITUTION.search(text)
-        and not _REDIRECT.search(bare)
-        and "'" not in bare.replace("''", "")
-        and all(_only_reads(part) for part in parts)
+    destroys |= {says: None for pattern, says in _PHRASES if any(map(pattern.search, texts))}
+    to_shell = (
+        any(map(_TO_SHELL.search, texts))
+        or ("|" in bare and "xargs" in programs and bool(destroys))
+        or (parsed is not None and parsed.computed)
     )
+    sudo = not _ADMIN.isdisjoint(programs)
+    outside = not _NETWORK.isdisjoint(programs) or "/dev/tcp/" in text
     return Shell(
         programs=tuple(programs),
         destroys=tuple(destroys),
-        everything=bool(destroys) and bool(_EVERYTHING.search(text)),
-        sudo="sudo" in programs or "doas" in programs,
+        everything=bool(destroys) and any(map(_EVERYTHING.search, texts)),
+        sudo=sudo,
         to_shell=to_shell,
-        outside=not _NETWORK.isdisjoint(programs) or "/dev/tcp/" in text,
-        only_reads=harmless,
+        outside=outside,
+        only_reads=(
+            whole
+            and parsed is not None
+            and not (destroys or to_shell or sudo or outside or _SUBSTITUTION.search(text))
+            and _NEVER_READS.isdisjoint(_words_that_could_run(text))
+            and only_reads(all_of_it, parsed)
+        ),
     )
+
+
+def _programs_in(text: str, bare: str, parsed: Parsed | None) -> Iterable[str]:
+    """What is run, as the separators tell it, and then what only the grammar finds: in quotes, functions and loops."""
+    for part in _SEPARATOR.split(bare):
+        yield from _programs(part.split())
+    for inner in _INNER_COMMAND.findall(text):
+        for part in _SEPARATOR.split("".join(inner)):
+            yield from _programs(part.split())
+    if parsed is not None:
+        for words in parsed.commands:
+            yield from _programs(words)
+
+
+def _words_that_could_run(text: str) -> Iterable[str]:
+    """The word after each separator, in quotes or not: cmd.exe, for one, knows no single quotes."""
+    return (_program(words[0]) for part in _ANYWHERE.split(text) if (words := part.split()))
 
 
 def _ends(text: str) -> str:
@@ -183,7 +177,7 @@ def _program(word: str) -> str:
     return word.rsplit("/", 1)[-1].strip("\"'(){}$`").lower().removesuffix(".exe")
 
 
-def _programs(part: list[str]) -> list[str]:
+def _programs(part: Sequence[str]) -> list[str]:
     found: list[str] = []
     for word in part:
         if _ASSIGNMENT.match(word) or (found and word.startswith("-")):
@@ -195,20 +189,6 @@ def _programs(part: list[str]) -> list[str]:
         if program not in _WRAPPERS:
             break
     return found
-
-
-def _only_reads(part: list[str]) -> bool:
-    program = _program(part[0])
-    if "/" in part[0] or program not in _READERS:
-        return False
-    if program == "git" and (len(part) < 2 or part[1] not in _READING_GIT):
-        return False
-    if program == "uniq" and len(part) > 2:
-        return False
-    if program == "date" and any(word[0] not in "-+" for word in part[1:]):
-        return False  # it sets the clock
-    known = _READING_OPTIONS.get(program)
-    return known is None or all(known.fullmatch(word) for word in part[1:] if word[0] == "-" and len(word) > 1)
 
 
 _SQL_KINDS = frozenset(
