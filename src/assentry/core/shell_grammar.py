@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST = 4_000
 MOST_SIGNS = 200
-"""Recovering from errors takes the grammar time that grows with the square of these: 8,000 `|` take a third of a second."""
+"""Recovering from errors takes time that grows with the square of these: 8,000 of them take a third of a second."""
 DEEPEST = 24
 
 PLAIN = frozenset(
@@ -108,7 +108,7 @@ def _is_plain(node: "Node", *, in_test: bool) -> bool:
 
 
 def _text(node: "Node") -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    return _decoded(node.text or b"")
 
 
 def unquoted(word: str) -> str:
@@ -133,12 +133,13 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _bare(source: bytes, words: list[tuple[int, int]]) -> str:
-    made, at = [], 0
+    made, at = list[str](), 0
     for start, end in sorted(words):
         if start >= at:
-            made += [
-                source[at:start].decode("utf-8", "replace"),
-                unquoted(source[start:end].decode("utf-8", "replace")),
-            ]
+            made += (_decoded(source[at:start]), unquoted(_decoded(source[start:end])))
             at = end
-    return "".join((*made, source[at:].decode("utf-8", "replace")))
+    return "".join((*made, _decoded(source[at:])))
+
+
+def _decoded(source: bytes) -> str:
+    return source.decode("utf-8", "replace")

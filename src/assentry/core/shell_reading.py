@@ -43,6 +43,11 @@ class Word:
         """The word, or the words that it is to a shell without single quotes."""
         return (self.value.split() if self.single else []) or [self.value]
 
+    @property
+    def readings(self) -> set[str]:
+        """The word as bash reads it, and its pieces."""
+        return {self.value, *self.pieces}
+
 
 @dataclass(slots=True)
 class Command:
@@ -64,7 +69,7 @@ def only_reads(text: str, parsed: Parsed) -> bool:
         reader = _READERS.get(program)
         if reader is None or command.words[0].quoted or not all(_leads_nowhere(*one) for one in command.redirects):
             return False
-        if any(danger.match(piece) for danger in before.values() for word in words for piece in word.pieces):
+        if any(danger.match(piece) for danger in before.values() for word in words for piece in word.readings):
             return False
         if not _groups(words):
             return False
@@ -199,15 +204,18 @@ class Reader:
         for word in words:
             if word.glob is not None and not self._keeps_its_place(word, after=not options_may_follow):
                 return False
+            if self.options is not None and not all(map(self._is_known, word.readings)):
+                return False
             for piece in word.pieces:
-                if piece == "--" and options_may_follow:
+                if piece == "--":
                     options_may_follow = False
-                elif piece[:1] == "-" and len(piece) > 1 and self.options is not None:
-                    if not self.options.fullmatch(piece):
-                        return False
-                elif piece[:1] != "-" or len(piece) == 1 or not options_may_follow:
+                elif not options_may_follow or not _is_option(piece):
                     operands += 1
         return self.operands is None or operands <= self.operands
+
+    def _is_known(self, word: str) -> bool:
+        """Wherever it stands: what follows `--` is no option, but not every program has heard of that."""
+        return not _is_option(word) or word == "--" or (self.options is not None and bool(self.options.fullmatch(word)))
 
     def _keeps_its_place(self, word: Word, *, after: bool) -> bool:
         """Whatever files there are, what the pattern becomes is not taken for an option that nobody wrote."""
@@ -217,6 +225,10 @@ class Reader:
         if lead.startswith("-"):
             return self.options is None and _FIXED_OPTION.match(lead) is not None
         return bool(lead) or after or (self.options is None and _ENDING.search(word.value) is not None)
+
+
+def _is_option(word: str) -> bool:
+    return word[:1] == "-" and len(word) > 1
 
 
 def _options(pattern: str) -> re.Pattern[str]:
@@ -235,12 +247,9 @@ _TEST = _options(r"-(?:[bcdefghknprstuwxzLGNOSao]|eq|ne|lt|le|gt|ge|nt|ot|ef)")
 
 def _tests(words: Sequence[Word]) -> bool:
     """No `-v` or `-R`, whose operand may hold a subscript, which is evaluated."""
-    rest = [word for word in words if word is not words[-1] or word.value != "]"]
     return all(
-        word.glob is None
-        and "[" not in word.value
-        and (word.value[:1] != "-" or _TEST.fullmatch(word.value) is not None)
-        for word in rest
+        word.glob is None and "[" not in word.value and (word.value[:1] != "-" or bool(_TEST.fullmatch(word.value)))
+        for word in words
     )
 
 
@@ -254,12 +263,10 @@ def _tells_time(words: Sequence[Word]) -> bool:
 
 def _groups(words: Sequence[Word]) -> bool:
     """To PowerShell an opening bracket calls what follows; an option is not a program."""
-    pairs = zip(words, [*words[1:], None], strict=False)
+    values = [None if word.quoted else word.value for word in words]
+    follow = [word.value for word in words[1:]] + [""]
     return all(
-        word.value != "("
-        or word.quoted
-        or (after is not None and (after.value[:1] == "-" or after.value in {"!", "("}))
-        for word, after in pairs
+        value != "(" or after[:1] == "-" or after in {"!", "("} for value, after in zip(values, follow, strict=False)
     )
 
 
@@ -268,7 +275,7 @@ _GIT_FORMAT = (
 )
 """`%G` has a signature checked, by a program that the repository's settings name."""
 _GIT_OPTIONS = _options(
-    r"-[psbwnzuaMCirt\d]+|-U\d+|-[nLSG].+|--(?:oneline|stat|shortstat|numstat|name-only|name-status|graph|all|decorate"
+    r"-[psbwnzuaMCirt\d]+|-U\d+|-[nLSG].*|--(?:oneline|stat|shortstat|numstat|name-only|name-status|graph|all|decorate"
     r"|short|porcelain|branch|cached|staged|no-color|follow|no-merges|merges|reverse|tags|abbrev-ref|show-toplevel"
     r"|no-patch|patch|summary|raw|check|exit-code|quiet|full-index|first-parent|left-right|cherry-pick|long|show-stash"
     r"|others|exclude-standard|modified|deleted|stage|error-unmatch|full-name|verify|symbolic-full-name|git-dir"
@@ -285,21 +292,20 @@ _GIT_LISTS = {
     "tag": _options(r"-l|--list"),
 }
 """What only lists as long as it is given no name."""
-_GIT_ANY = _options(
-    "|".join(each.pattern for each in (_GIT_OPTIONS, *_GIT_LISTS.values())) + "|--no-pager|-P|--no-optional-locks"
-)
+_GIT_BEFORE = ("--no-pager", "-P", "--no-optional-locks")
+_GIT_ANY = _options("|".join((_GIT_OPTIONS.pattern, *(each.pattern for each in _GIT_LISTS.values()), *_GIT_BEFORE)))
 
 
 def _shows_history(words: Sequence[Word]) -> bool:
     values = [piece for word in words for piece in word.pieces]
-    while values and values[0] in {"--no-pager", "-P", "--no-optional-locks"}:
+    while values and values[0] in _GIT_BEFORE:
         values.pop(0)
     if not values:
         return False
     if listed := _GIT_LISTS.get(values[0]):
         return all(listed.fullmatch(value) for value in values[1:])
     return values[0] in _GIT_READS and all(
-        value[:1] != "-" or len(value) == 1 or value == "--" or _GIT_OPTIONS.fullmatch(value) for value in values[1:]
+        _GIT_OPTIONS.fullmatch(value) for value in values[1:] if _is_option(value) and value != "--"
     )
 
 
