@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from assentry.core.shell_grammar import Parsed, parse_shell
-from assentry.core.shell_reading import only_reads
+from assentry.core.shell_reading import what_reads
 
 LONGEST_COMMAND = 8_000
 """What is longer is read at its head and tail, and never counts as only reading."""
@@ -115,7 +115,7 @@ _INNER_COMMAND = re.compile(
 
 def read_shell(text: str) -> Shell:
     """What `text` would do if a shell ran it."""
-    whole, all_of_it = len(text) <= LONGEST_COMMAND, text
+    whole = len(text) <= LONGEST_COMMAND
     text = _ends(text)
     parsed = parse_shell(text)
     bare = _QUOTED.sub(_keep_substitutions, text)
@@ -130,20 +130,22 @@ def read_shell(text: str) -> Shell:
     )
     sudo = not _ADMIN.isdisjoint(programs)
     outside = not _NETWORK.isdisjoint(programs) or "/dev/tcp/" in text
+    readers: tuple[str, ...] = ()
+    if (
+        whole
+        and parsed is not None
+        and not (destroys or to_shell or sudo or outside or _SUBSTITUTION.search(text))
+        and _NEVER_READS.isdisjoint(_words_that_could_run(text))
+    ):
+        readers = what_reads(text, parsed)
     return Shell(
-        programs=tuple(programs),
+        programs=readers or tuple(programs),
         destroys=tuple(destroys),
         everything=bool(destroys) and any(map(_EVERYTHING.search, texts)),
         sudo=sudo,
         to_shell=to_shell,
         outside=outside,
-        only_reads=(
-            whole
-            and parsed is not None
-            and not (destroys or to_shell or sudo or outside or _SUBSTITUTION.search(text))
-            and _NEVER_READS.isdisjoint(_words_that_could_run(text))
-            and only_reads(all_of_it, parsed)
-        ),
+        only_reads=bool(readers),
     )
 
 

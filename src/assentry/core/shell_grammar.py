@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-LONGEST = 4_000
-MOST_SIGNS = 200
+LONGEST = 3_000
+MOST_SIGNS = 150
 """Recovering from errors takes time that grows with the square of these: 8,000 of them take a third of a second."""
 DEEPEST = 24
 

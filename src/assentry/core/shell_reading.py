@@ -16,12 +16,15 @@ _ASCII = re.compile(r"[\t\n -~]*")
 _BLANK = re.compile(r"[ \t]+")
 _SEPARATOR = re.compile(r"&&|\|\||[;|\n]")
 _REDIRECT = re.compile(r"(?:([012]?)(<<<|>>|>&|[<>])|&>>?)(?![<>&|(])")
-_SINGLE = re.compile(r"'([^'\"&<>\n]*)'")
+_SINGLE = re.compile(r"'([^'\"&<>\n]*)(?<!\\)'")
+"""None ends in a backslash: fish would read on. cmd.exe knows no such quotes: to it `"` `&` `<` `>` mean something."""
 _DOUBLE = re.compile(r"\"((?:[^\"\\$`!\n]|\\[^\"$`\n]|\$(?=\"))*)\"")
 _BARE = re.compile(r"[A-Za-z0-9_./=,:@%+*?\[\]-]+|\\[.*?+\[\]]|(?<=[A-Za-z0-9])~|(?<=[A-Za-z0-9^])\^(?=[ ^0-9.:]|\Z)")
 _HOME = re.compile(r"~(?=/|[ \t\n;|]|\Z)")
 _ALONE = re.compile(r"(?:!=?|\\[()])(?=[ \t\n]|\Z)")
 """What stands only as a word of its own: between letters `!` is history to some shells, and a bracket a call."""
+_VARIABLE = re.compile(r"%\w*:~|%(?!C(?:red|green|blue|reset)%)\w{3,}%")
+"""What cmd.exe would put something else in for, quotation marks perhaps."""
 _GLOB = re.compile(r"[*?\[]")
 _ENDING = re.compile(r"\.\w+$")
 _FIXED_OPTION = re.compile(r"--[a-z-]+=")
@@ -59,10 +62,14 @@ class Command:
         return self.words[0].value
 
 
-def only_reads(text: str, parsed: Parsed) -> bool:
-    """Whether both readers understand all of `text`, agree about it, and find nothing but reading."""
+def what_reads(text: str, parsed: Parsed) -> tuple[str, ...]:
+    """The programs of `text`, if both readers understand all of it, agree about it, and find nothing but reading."""
     if not parsed.plain or (commands := commands_in(text)) is None or not _agree(commands, parsed):
-        return False
+        return ()
+    return tuple(dict.fromkeys(command.program for command in commands)) if _only_read(commands) else ()
+
+
+def _only_read(commands: Sequence[Command]) -> bool:
     moved, before = False, dict[str, re.Pattern[str]]()
     for command in commands:
         program, words = command.program, command.words[1:]
@@ -112,7 +119,7 @@ def _leads_nowhere(operator: str, target: Word) -> bool:
 
 def commands_in(text: str) -> list[Command] | None:
     """The commands of `text`, one after another; None where anything in it is not plain."""
-    if not _ASCII.fullmatch(text):
+    if not _ASCII.fullmatch(text) or _VARIABLE.search(text):
         return None
     commands = [Command()]
     at, between, redirect = 0, "\n", ""
@@ -235,18 +242,24 @@ def _options(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+_TEXT_FORMAT = _options(r"%-?\d*(?:\.\d+)?[sbcq]|%%")
+
+
 def _formats(words: Sequence[Word]) -> bool:
-    """A format that is written out and assigns nothing: bash's `-v` and `%n` set variables, PATH among them."""
+    """A format that is written out, for texts alone.
+
+    `-v` and `%n` set variables, PATH among them, and to zsh a number is a sum, in which variables can be set as well.
+    """
     if not words or words[0].glob is not None or words[0].value[:1] == "-":
         return False
-    return "%" not in re.sub(r"%[-+ 0#]*\d*(?:\.\d+)?[sdiuxXofeEgGcbq%]", "", words[0].value)
+    return "%" not in _TEXT_FORMAT.sub("", words[0].value)
 
 
-_TEST = _options(r"-(?:[bcdefghknprstuwxzLGNOSao]|eq|ne|lt|le|gt|ge|nt|ot|ef)")
+_TEST = _options(r"-(?:[bcdefghknprsuwxzLGNOSao]|nt|ot|ef)")
 
 
 def _tests(words: Sequence[Word]) -> bool:
-    """No `-v` or `-R`, whose operand may hold a subscript, which is evaluated."""
+    """No `-v` or `-R`, whose operand may hold a subscript; no numbers: zsh calculates, and sums can set variables."""
     return all(
         word.glob is None and "[" not in word.value and (word.value[:1] != "-" or bool(_TEST.fullmatch(word.value)))
         for word in words
@@ -255,6 +268,13 @@ def _tests(words: Sequence[Word]) -> bool:
 
 def _goes(words: Sequence[Word]) -> bool:
     return len(words) == 1 and words[0].glob is None and words[0].value[:1] not in {"", "-"}
+
+
+def _sorts(words: Sequence[Word]) -> bool:
+    """Nothing that the `sort` of Windows takes for the file to write."""
+    return not any(
+        re.match(r"/o", reading, re.I) and "/" not in reading[1:] for word in words for reading in word.readings
+    )
 
 
 def _tells_time(words: Sequence[Word]) -> bool:
@@ -340,6 +360,7 @@ _READERS: dict[str, Reader] = dict.fromkeys(
             r"|--(?:reverse|numeric-sort|unique|human-numeric-sort|version-sort|ignore-case|stable|check|zero-terminated)"
             r"|--(?:key|field-separator)=.*"
         ),
+        says=_sorts,
         danger=_options(r"-\w*o|--o|--comp"),
     ),
     "tree": Reader(
