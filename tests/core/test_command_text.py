@@ -7,6 +7,7 @@ bash has the last word: it is given the same words, and what we call a read chan
 import os
 import random
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -335,6 +336,17 @@ def _seconds(text: str) -> float:
     begun = time.process_time()
     parse_shell(text)
     return time.process_time() - begun
+
+
+def test_the_grammar_is_shown_no_foreign_characters_for_they_can_end_the_process() -> None:
+    """Its scanner reads far beyond a table for them. A process of its own, in case: some places of the table do crash."""
+    program = (
+        "import random\nfrom assentry.core.shell_grammar import parse_shell\ndraw = random.Random(11)\n"
+        "for _ in range(3000):\n"
+        "    parse_shell(''.join(chr(draw.choice((draw.randrange(128), draw.randrange(0x110000)))) for _ in range(60)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, timeout=120)
+    assert done.returncode == 0
 
 
 def test_random_bytes_are_read_without_harm() -> None:

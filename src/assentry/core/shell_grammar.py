@@ -27,6 +27,10 @@ _TEST_SIGNS = _PLAIN_SIGNS | {"!", "=", "==", "!=", "-a", "-o"}
 _WORDS = frozenset("word number raw_string string concatenation ansi_c_string translated_string".split())
 _ASIDE = frozenset("comment file_redirect herestring_redirect heredoc_redirect".split())
 _COMPUTED = re.compile(r"\"?(?:\$\w+|\$\{[^{}]*\})\"?|.*(?:\$\(|`).*", re.S)
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+"""Never shown to the grammar: its scanner asks C whether they are letters, which reads far beyond a table and can crash.
+What stands for each is one byte, so that places in the text and in the tree are the same.
+"""
 _SIGN = re.compile(r"[^\w\s./=,:@%+-]")
 _QUOTED = re.compile(r"\$?'([^']*)'|\$?\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.S)
 _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
@@ -36,7 +40,7 @@ _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A text as the grammar reads it. Places are counted in bytes of UTF-8."""
+    """A text as the grammar reads it."""
 
     plain: bool
     """Every node is of a kind in `PLAIN`, nothing is missing, and nothing nests deeply."""
@@ -58,8 +62,7 @@ def parse_shell(text: str) -> Parsed | None:
         return None
     from tree_sitter import Parser
 
-    source = text.encode("utf-8", "replace")
-    root = Parser(_language()).parse(source).root_node
+    root = Parser(_language()).parse(_FOREIGN.sub("_", text).encode("ascii")).root_node
     is_plain, computed = not root.has_error, False
     commands: list[tuple[str, ...]] = []
     starts: list[int] = []
@@ -71,13 +74,19 @@ def parse_shell(text: str) -> Parsed | None:
         is_plain = is_plain and depth <= DEEPEST and (not node.is_missing) and _is_plain(node, in_test=in_test)
         if kind == "command":
             starts.append(node.start_byte)
-            commands.append(tuple(unquoted(_text(child)) for child in node.named_children if child.type not in _ASIDE))
+            commands.append(
+                tuple(
+                    unquoted(text[child.start_byte : child.end_byte])
+                    for child in node.named_children
+                    if child.type not in _ASIDE
+                )
+            )
         elif kind == "test_command" and not in_test:
             starts.append(node.start_byte)
             words.append((node.start_byte, node.end_byte))
             in_test = True
         elif kind == "command_name":
-            computed = computed or _COMPUTED.fullmatch(_text(node)) is not None
+            computed = computed or _COMPUTED.fullmatch(text[node.start_byte : node.end_byte]) is not None
         elif kind in _WORDS and not in_word and not in_test:
             words.append((node.start_byte, node.end_byte))
             in_word = True
@@ -87,7 +96,7 @@ def parse_shell(text: str) -> Parsed | None:
         commands=() if root.has_error else tuple(commands),
         starts=tuple(starts),
         words=tuple(words),
-        bare=_bare(source, words),
+        bare=_bare(text, words),
         computed=computed and not root.has_error,
     )
 
@@ -105,10 +114,6 @@ def _is_plain(node: "Node", *, in_test: bool) -> bool:
     if node.is_named:
         return node.type in PLAIN
     return node.type in (_TEST_SIGNS if in_test else _PLAIN_SIGNS)
-
-
-def _text(node: "Node") -> str:
-    return _decoded(node.text or b"")
 
 
 def unquoted(word: str) -> str:
@@ -132,14 +137,10 @@ def _escaped(found: re.Match[str]) -> str:
     return chr(code) if code < 0x110000 else ""
 
 
-def _bare(source: bytes, words: list[tuple[int, int]]) -> str:
+def _bare(text: str, words: list[tuple[int, int]]) -> str:
     made, at = list[str](), 0
     for start, end in sorted(words):
         if start >= at:
-            made += (_decoded(source[at:start]), unquoted(_decoded(source[start:end])))
+            made += (text[at:start], unquoted(text[start:end]))
             at = end
-    return "".join((*made, _decoded(source[at:])))
-
-
-def _decoded(source: bytes) -> str:
-    return source.decode("utf-8", "replace")
+    return "".join((*made, text[at:]))
