@@ -28,7 +28,7 @@ _WORDS = frozenset("word number raw_string string concatenation ansi_c_string tr
 _ASIDE = frozenset("comment file_redirect herestring_redirect heredoc_redirect".split())
 _COMPUTED = re.compile(r"\"?(?:\$\w+|\$\{[^{}]*\})\"?|.*(?:\$\(|`).*", re.S)
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
-"""Never shown to the grammar: its scanner asks C whether they are letters, which reads far beyond a table and can crash.
+"""Never shown to the grammar: its scanner asks C if they are letters, which reads far beyond a table and can crash.
 What stands for each is one byte, so that places in the text and in the tree are the same.
 """
 _SIGN = re.compile(r"[^\w\s./=,:@%+-]")
