@@ -7,7 +7,7 @@ import random
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assentry.core.money_text import money_of, numbers_in
@@ -27,6 +27,8 @@ def test_what_the_generators_make_is_never_read_more_kindly(kind: str, seed: int
     assert judge(make(random.Random(seed))) == ""
 
 
+@example("/etc/etchttps://")
+@example("https://%2e%2e")
 @given(PIECES)
 def test_what_nobody_thought_of_is_never_read_more_kindly(text: str) -> None:
     assert judged_link(text) == ""

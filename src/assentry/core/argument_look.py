@@ -32,6 +32,8 @@ _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
 _MAY_SAY = re.compile(r"[hfw][ts]{1,2}p?s?:|www\.|EUR|USD|GBP|CHF|JPY|dollar|euro|pound", re.I)
 """A link or a sum, without any of the signs above."""
+_SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]{0,30}://")
+"""A link begins with it; a path may have it anywhere."""
 _LINKED = re.compile(r"://|www\.|\b(?:https?|ftp|wss?):", re.I)
 _SPOILT_BY_LENGTH = (
     (kinds.PLACE, "environment"), (kinds.PATH, "paths"), (kinds.PATH, "credentials"), (kinds.COMMAND, "environment"),
@@ -289,7 +291,8 @@ class Look:
         if kind & kinds.WHERE:
             if kind & kinds.PLACE:
                 self.place(value)
-            link = "://" in value and len(value.split()) == 1 and "\0" not in value and ".." not in value
+            climbs = "\0" in value or ".." in value or "%" in value
+            link = _SCHEME.match(value) is not None and len(value.split()) == 1 and not climbs
             if kind & kinds.PATH and value and not link and not kind & kinds.MAYBE_PATH:
                 self.path(value)
             if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
