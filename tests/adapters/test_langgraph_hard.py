@@ -74,8 +74,8 @@ async def test_nor_does_what_it_resumes_the_bare_graph_with(house: House) -> Non
     gate = await house.opened()
     made = attach(gate, graph_of([turn(DELETE), DONE], house.world).compile(checkpointer=InMemorySaver()))
     await made.ainvoke({"messages": [("user", "go")]}, CONFIG)
-    raw = await made.graph.ainvoke(Command(resume="approve"), CONFIG)
-    assert raw["__interrupt__"]
+    with pytest.raises(GuardError, match="called past it"):
+        await made._graph.ainvoke(Command(resume="approve"), CONFIG)
     assert house.world.did == []
 
 

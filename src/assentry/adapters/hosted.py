@@ -1,9 +1,9 @@
 """A framework's agent as a run: it waits in this process, or parks and is gone on with by any worker."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, ClassVar
 
 from assentry.core.action import Json
 from assentry.core.canonical import canonical, restore
@@ -11,7 +11,34 @@ from assentry.core.request import Request, State
 from assentry.engine.gate import Gate
 from assentry.engine.holding import CURRENT
 from assentry.engine.hosting import HostFunction, called
-from assentry.errors import Parked
+from assentry.errors import GuardError, Parked
+
+
+class Attachment:
+    """What `attach` gives: it offers what its class says, so that no method of the framework leads past the gate."""
+
+    _reads: ClassVar[frozenset[str]] = frozenset()
+    """What of the framework's object only reads, and is handed through."""
+    _instead: ClassVar[Mapping[str, str]] = {}
+    """What it offers besides and is refused here, and what to do instead."""
+
+    def _inner(self) -> Any:
+        """The framework's object."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._reads:
+            return getattr(self._inner(), name)
+        if name in self._instead:
+            raise self._refused(name, self._instead[name])
+        raise AttributeError(f"{type(self).__name__} has no {name}; see its page in docs/ for what it offers")
+
+    def _refused(self, name: str, instead: str) -> "Ungated":
+        return Ungated(f"{name} of what is attached would not pass the gate; {instead}")
+
+
+class Ungated(GuardError, AttributeError):
+    """A way of the framework that does not pass the gate. To `hasattr` it is not there."""
 
 
 class Hosted:

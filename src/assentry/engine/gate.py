@@ -38,7 +38,7 @@ from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.portal import Portal
 from assentry.engine.proposing import Proposer
 from assentry.engine.runs import ActiveRun
-from assentry.engine.stopping import stopped_at
+from assentry.engine.stopping import put_stop, stopped_at
 from assentry.engine.tool import Lookup, OptionSpec, Tool, resolved
 from assentry.engine.waiting import Hub
 from assentry.engine.worker import Worker
@@ -108,6 +108,7 @@ class Gate(Proposer):
             asked_by=user,
             new_code=new_code,
             stop_point=partial(stopped_at, self._calls, self._context),
+            stop_put=partial(put_stop, self._calls, self._context),
             ask=self.ask,
             tools=self._tools,
             still_true=partial(still_true, store, self._judgement, vault),

@@ -101,6 +101,8 @@ class Office:
     asked_by: str
     new_code: Callable[[], str]
     stop_point: Callable[[Any, StopPoint], Awaitable[tuple[str, Mapping[str, Json]]]]
+    stop_put: Callable[[Any, StopPoint], Awaitable[Request | None]]
+    """The request of a stop point, on record and not waited for; none where nobody has to be asked."""
     ask: Callable[..., Awaitable[Json]]
     tools: Mapping[str, Any]
     still_true: Callable[[Any, Request], Awaitable[Request]]

@@ -63,6 +63,11 @@ class ActiveRun(HeldRun):
         """
         return await self._look_in(name, show, GateKind.SOFT if soft else GateKind.HARD, editable, key)
 
+    async def stands_before(self, name: str, show: Json, *, key: str) -> Request | None:
+        """The request of this hard checkpoint, put on record and not waited for, for frameworks that pause by
+        themselves; `checkpoint` with the same key takes it up once it is decided."""
+        return await self._office.stop_put(self, _checkpoint(name, show, GateKind.HARD, False, key))
+
     @asynccontextmanager
     async def phase(
         self, name: str, show: Json = None, *, before: bool | str = False, after: bool | str = False
@@ -84,15 +89,7 @@ class ActiveRun(HeldRun):
         return await self._look_in(name, show, gate, False)
 
     async def _look_in(self, name: str, show: Json, gate: GateKind, editable: bool, key: str = "") -> Json:
-        point = StopPoint(
-            "checkpoint",
-            {"checkpoint": name, "show": show},
-            f"Checkpoint: {name}",
-            f"the run stops here for a look: {name}",
-            gate,
-            frozenset({"show"} if editable else ()),
-            key=key,
-        )
+        point = _checkpoint(name, show, gate, editable, key)
         _, shown = await self._office.stop_point(self, point)
         return shown.get("show")
 
@@ -275,6 +272,18 @@ class ActiveRun(HeldRun):
             options=options, key=self.key_for(f"interrupt {self._fence}", told),
         )  # fmt: skip
         await self._office.stop_point(self, point)
+
+
+def _checkpoint(name: str, show: Json, gate: GateKind, editable: bool, key: str) -> StopPoint:
+    return StopPoint(
+        "checkpoint",
+        {"checkpoint": name, "show": show},
+        f"Checkpoint: {name}",
+        f"the run stops here for a look: {name}",
+        gate,
+        frozenset({"show"} if editable else ()),
+        key=key,
+    )
 
 
 def _share(run_id: str, number: int) -> float:

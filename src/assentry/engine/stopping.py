@@ -52,6 +52,16 @@ async def stopped_at(
     return "", restore(request.candidate.args_text) if request is not None else args
 
 
+async def put_stop(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint) -> Request | None:
+    """The request of this point, on record and not waited for; none where nobody has to be asked."""
+    prepared = stop_call(calls, fallback, active, point)
+    if prepared is None:
+        return None
+    caller = calls.caller_of(prepared.context)
+    request, _ = await active.once_going(lambda: calls.submit(prepared, start=False, caller=caller))
+    return request
+
+
 def stop_call(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint) -> Prepared | None:
     """The call that stands for this point, judged and not yet on record; none where nobody has to be asked.
 

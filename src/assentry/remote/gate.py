@@ -26,7 +26,7 @@ from assentry.remote.calls import PAUSE_SECONDS, FarCalls, FarExecution
 from assentry.remote.line import Line
 from assentry.remote.parts import FarHub, FarJudgement, FarStore, OpenVault
 from assentry.remote.reading import run_in
-from assentry.remote.run import FarRun, stopped_at
+from assentry.remote.run import FarRun, put_stop, stopped_at
 
 RETRY_SECONDS = 300.0
 """For how long a server that does not answer is tried."""
@@ -73,6 +73,7 @@ class FarGate(Gate):
         self._calls = calls
         self._office = replace(
             self._office, hub=self._hub, stop_point=partial(stopped_at, calls, self._context),
+            stop_put=partial(put_stop, calls, self._context),
             until_go=self._judgement.until_go, counts_days=lambda: False,
         )  # fmt: skip
 

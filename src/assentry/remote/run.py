@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from assentry.core.action import Json
 from assentry.core.canonical import canonical, restore
-from assentry.core.request import State
+from assentry.core.request import Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.run_life import Failed, Finished, Live, Park, Progress, RunEvent, Stop
 from assentry.engine.guard import CONTEXT, in_run
@@ -95,8 +95,39 @@ def _noted(made: Progress) -> dict[str, Json]:
     return said
 
 
+async def put_stop(calls: Any, fallback: Context, active: FarRun, point: StopPoint) -> Request | None:
+    """The request of this point, on record and not waited for; whether there is one is the server's to say."""
+    _, told = await _put(calls, fallback, active, point)
+    return request_in(told) if told["id"] else None
+
+
 async def stopped_at(calls: Any, fallback: Context, active: FarRun, point: StopPoint) -> tuple[str, Mapping[str, Json]]:
     """What a person said where a run stopped, as with a local gate; whether it stops is the server's to say."""
+    args = restore(canonical(point.args))
+    context, told = await _put(calls, fallback, active, point)
+    if not told["id"]:
+        return "", args
+    request = request_in(told)
+    prepared = calls.prepare(tool(point.kind, declared=NOTHING), args, context, {})
+    try:
+        async with active.waiting():
+            if request.state is not State.DONE:
+                async with Proposal(calls, prepared, request, counts=False).execution() as running:
+                    running.result = dict(running.args)
+                return "", running.args
+    except OutcomeUnknown:
+        # Its process vanished between the decision and the next step; the decision stands.
+        request = await calls.store.request(calls.workspace, request.id) or request
+    except Denied as denied:
+        chosen = await calls.store.request(calls.workspace, denied.request_id)
+        if chosen is not None and chosen.chosen is not None:
+            return chosen.ask.options[chosen.chosen].label, args
+        raise
+    return "", restore(request.candidate.args_text)
+
+
+async def _put(calls: Any, fallback: Context, active: FarRun, point: StopPoint) -> tuple[Context, dict[str, Any]]:
+    """The point told to the server, and what it says of it."""
     args = restore(canonical(point.args))
     context = replace(CONTEXT.get() or fallback, key=point.key, draft_of=point.draft_of)
     context = in_run(context, active, point.kind, args)
@@ -119,22 +150,4 @@ async def stopped_at(calls: Any, fallback: Context, active: FarRun, point: StopP
     told = await post()
     if not told["asked"]:
         raise NotAsked
-    if not told["id"]:
-        return "", args
-    request = request_in(told)
-    prepared = calls.prepare(tool(point.kind, declared=NOTHING), args, context, {})
-    try:
-        async with active.waiting():
-            if request.state is not State.DONE:
-                async with Proposal(calls, prepared, request, counts=False).execution() as running:
-                    running.result = dict(running.args)
-                return "", running.args
-    except OutcomeUnknown:
-        # Its process vanished between the decision and the next step; the decision stands.
-        request = await calls.store.request(calls.workspace, request.id) or request
-    except Denied as denied:
-        chosen = await calls.store.request(calls.workspace, denied.request_id)
-        if chosen is not None and chosen.chosen is not None:
-            return chosen.ask.options[chosen.chosen].label, args
-        raise
-    return "", restore(request.candidate.args_text)
+    return context, told

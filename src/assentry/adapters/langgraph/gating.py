@@ -1,4 +1,6 @@
-"""A graph whose tools are proposed before they are called: its tool nodes, and those of graphs inside it.
+"""A graph whose tools are proposed before they are called, and whose steps are taken through a gate.
+
+That goes for its tool nodes and breakpoints, and for those of graphs inside it.
 
 Where a tool node cannot be reached, the graph is refused: a gate that is silently missing is worse than none.
 """
@@ -13,6 +15,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 
+from assentry.adapters.langgraph.steps import Steps
 from assentry.adapters.langgraph.tools import GatedTools
 from assentry.core.action import Declaration
 from assentry.engine.gate import Gate
@@ -22,16 +25,18 @@ _DEEP = 8
 _ASKS_BY_ITSELF = "HumanInTheLoopMiddleware"
 
 
-def gated_graph(graph: Pregel[Any, Any, Any, Any], gate: Gate, effects: Mapping[str, Declaration] | None) -> Any:
-    """The same graph with the calls of its tools proposed; the one that was given stays as it is."""
-    return _Gating(GatedTools(gate, effects)).graph(graph)
+def gated_graph(
+    graph: Pregel[Any, Any, Any, Any], steps: Steps, gate: Gate, effects: Mapping[str, Declaration] | None, tools: bool
+) -> Any:
+    """The same graph with its steps, and the calls of its tools, gated; the one that was given stays as it is."""
+    return _Gating(GatedTools(gate, effects) if tools else None, steps).graph(graph)
 
 
 class _Gating:
-    def __init__(self, tools: GatedTools) -> None:
-        self._tools = tools
+    def __init__(self, tools: GatedTools | None, steps: Steps) -> None:
+        self._tools, self._steps = tools, steps
 
-    def graph(self, graph: Pregel[Any, Any, Any, Any]) -> Any:
+    def graph(self, graph: Pregel[Any, Any, Any, Any], *, inner: bool = False) -> Any:
         nodes = dict(graph.nodes)
         theirs = [
             owner
@@ -43,21 +48,24 @@ class _Gating:
             made = self._runnable(node.bound, theirs)
             if made is not node.bound:
                 nodes[name] = node.copy({"bound": made, **({"subgraphs": [made]} if isinstance(made, Pregel) else {})})
-            elif not isinstance(made, Pregel) and any(map(_has_bare_tools, node.subgraphs or ())):
+            elif self._tools is not None and any(map(_has_bare_tools, node.subgraphs or ())):
                 raise GuardError(
                     f"the node {name} calls a graph with tools by itself, and those would not be judged; make that "
                     "graph with ToolNode(tools, **gated(gate)), or attach with tools=False"
                 )
-        made = copy(graph)
-        made.nodes = nodes
-        return made
+            elif any(map(_has_breakpoints, node.subgraphs or ())):
+                raise GuardError(
+                    f"the node {name} calls a graph with breakpoints by itself, and a resume would pass them; "
+                    "add that graph as a node, or ask in it with interrupt(...)"
+                )
+        return self._steps.watched(graph, nodes, inner=inner)
 
     def _runnable(self, found: Any, theirs: list[Any]) -> Any:
         """The same with its tool nodes gated, however they are wrapped; the very same where there are none."""
         if isinstance(found, ToolNode):
             return self._node(found, theirs)
         if isinstance(found, Pregel):
-            return self.graph(found)
+            return self.graph(found, inner=True)
         if isinstance(found, RunnableBindingBase):
             made = self._runnable(found.bound, theirs)
             return found if made is found.bound else found.model_copy(update={"bound": made})
@@ -81,6 +89,8 @@ class _Gating:
         return found
 
     def _node(self, node: ToolNode, others: list[Any]) -> ToolNode:
+        if self._tools is None:
+            return node
         theirs, theirs_async = node._wrap_tool_call, node._awrap_tool_call
         owners = [*_owners(theirs), *_owners(theirs_async)]
         if any(getattr(owner, "gates_calls", False) for owner in owners):
@@ -109,6 +119,13 @@ def _has_bare_tools(graph: Any) -> bool:
         if any(map(_has_bare_tools, node.subgraphs or ())):
             return True
     return False
+
+
+def _has_breakpoints(graph: Any) -> bool:
+    if getattr(graph, "interrupt_before_nodes", ()) or getattr(graph, "interrupt_after_nodes", ()):
+        return True
+    nodes = getattr(graph, "nodes", {}).values()
+    return any(_has_breakpoints(each) for node in nodes for each in node.subgraphs or ())
 
 
 def _is_asked_about(asking: list[Any], request: Any) -> bool:

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from assentry.adapters.wanted import Decided, Said, Wanted
+from assentry.core.action import Json
 from assentry.core.canonical import canonical, restore
 from assentry.errors import InvalidArguments
 
@@ -52,6 +55,20 @@ def answer(value: Any, said: tuple[Said, ...]) -> Any:
             several = value if isinstance(value, list) else [value]
             return [_human_answer(each, one) for each, one in zip(several, said, strict=True)]
     return False if said[0].kind == "reject" else said[0].value
+
+
+def as_json(value: Any) -> Json:
+    """State as people can look at it and as it can be kept."""
+    if isinstance(value, BaseMessage):
+        return {"type": value.type, "content": as_json(value.content)}
+    if isinstance(value, Mapping):
+        return {str(name): as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_json(each) for each in value]
+    try:
+        return restore(canonical(value.model_dump(mode="json") if hasattr(value, "model_dump") else value))
+    except InvalidArguments:
+        return str(value)
 
 
 def _action(action: Any, configs: list[Any]) -> Wanted:

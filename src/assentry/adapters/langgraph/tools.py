@@ -48,7 +48,7 @@ class GatedTools:
                 standing = await self._calls.proposed(call)
                 while standing.is_held:
                     try:
-                        _interrupt(standing.request)
+                        interrupted_for(standing.request)
                     except GraphBubbleUp:
                         await beside.stopped()
                         raise
@@ -71,7 +71,7 @@ class GatedTools:
             call = self._call(request)
             standing = run(self._calls.proposed(call))
             while standing.is_held:
-                _interrupt(standing.request)
+                interrupted_for(standing.request)
                 standing = run(self._calls.proposed(call))
             given = run(self._calls.given(call, _made(request, handled), standing, _kept))
         except (_Failed, StartsAgain, AssentryError) as problem:
@@ -261,7 +261,7 @@ HELD: dict[str, dict[str, str]] = {}
 """The requests that threads were interrupted for, by their runs, and the tasks that stopped for them."""
 
 
-def _interrupt(request: Request | None) -> None:
+def interrupted_for(request: Request | None) -> None:
     """The graph stops here. What it is resumed with is not looked at: the decision is on record."""
     assert request is not None  # noqa: S101  what is held is on record
     HELD.setdefault(request.ask.run, {})[request.id] = place()
