@@ -115,8 +115,9 @@ class Asker:
 
     async def _put(self, one: Wanted, key: str) -> tuple[Request, Proposal | None]:
         if one.is_call:
-            said = shortened(one.description, LONGEST)
-            claim: dict[str, Any] = {"why": said} if said else {}
+            said, claim = shortened(one.description, LONGEST), dict[str, Any]()
+            if one.description:
+                claim["why"] = one.description
             proposal = await self._gate.propose(
                 one.name, one.args or {}, description=said, schema=_schema(one),
                 insists=INSISTS if one.hears_words else f"{INSISTS}; it hears yes or no, and no words",
@@ -124,11 +125,9 @@ class Asker:
             )  # fmt: skip
             assert proposal.request is not None  # noqa: S101  what is insisted on is on record
             return proposal.request, proposal
-        found = [Fact(name, value, f"{name}: {as_text(value)[:500]}") for name, value in one.shown]
-        if how := passed_on(one):
-            found.append(Fact("answer", how, how))
+        found = [Fact("answer", how, how)] if (how := passed_on(one)) else []
         request = await self._gate.question(
-            one.question, choices=one.choices, schema=one.schema, time=None, found=found, key=key
+            one.question, choices=one.choices, schema=one.schema, time=None, found=found, shown=dict(one.shown), key=key
         )
         return request, None
 

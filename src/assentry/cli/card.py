@@ -50,6 +50,8 @@ def draw(
         parts.append(Sections(first_parts(about, now, _ways(card, about), whole=whole, history=history)))
     if card.question is not None:
         parts.append(section("The question", _question(card, folding)))
+        if card.shown:
+            parts.append(section("What it shows with it", fields(card.shown, Folding(whole=True))))
     if card.options:
         parts.append(section("What you can do", *(_option(option, folding) for option in card.options)))
     if card.state is State.PENDING:
@@ -128,6 +130,8 @@ def _question(card: Briefing, folding: Folding) -> RenderableType:
     question = card.question
     assert question is not None  # noqa: S101  the caller looked
     rows: list[tuple[RenderableType, ...]] = []
+    if question.text != card.title:
+        rows.append((Text("asks", style="dim"), inert(question.text, lines=True)))
     for number, choice in enumerate(question.choices, 1):
         rows.append((Text(f"{number}", style="bold"), inert(choice)))
     if question.has_best_guess:

@@ -123,6 +123,12 @@ class Briefing:
         return waits and self.ends_at is None and self.gate is GateKind.SOFT
 
     @property
+    def shown(self) -> Mapping[str, Json]:
+        """What whoever asks a question shows with it; no surface leaves any of it out."""
+        found = self.args.get("shown") if self.question is not None else None
+        return found if isinstance(found, Mapping) else {}
+
+    @property
     def heading(self) -> str:
         """What stands over the action and its arguments."""
         if self.is_stop:

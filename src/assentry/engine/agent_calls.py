@@ -191,7 +191,7 @@ class AgentCalls:
     async def ask(
         self, text: str, context: Context, *, choices: tuple[str, ...] = (), schema: Mapping[str, Json] | None = None,
         guess: tuple[Json, ...] = (), time: timedelta | None = None, reviewers: tuple[str, ...] = (), fence: int = 0,
-        patience: float = 0, caller: str = "",
+        patience: float = 0, caller: str = "", shown: Mapping[str, Json] | None = None,
     ) -> Request:  # fmt: skip
         """The question is on record. Whom to ask is the agent's to say only where the operator vouches for it."""
         _fits_here(schema, self.is_trusted)
@@ -203,7 +203,8 @@ class AgentCalls:
             if active.is_over:
                 await active.step_on_record(context.key)
         asked = question(
-            self._calls, context, text, choices, schema, guess, time, reviewers if self.is_trusted else ()
+            self._calls, context, text, choices, schema, guess, time, reviewers if self.is_trusted else (),
+            shown=shown,
         )  # fmt: skip
         return self._own(await self._calls.put(asked, self._named(caller)))
 

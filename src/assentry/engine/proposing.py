@@ -111,15 +111,16 @@ class Proposer:
         reviewers: Iterable[str] = (),
         patience: float | None = None,
         found: Iterable[Fact] = (),
+        shown: Mapping[str, Json] | None = None,
         **said: Any,
     ) -> Any:
         """The answer of a person; after `time` the declared best guess, or `Denied` where there is none.
 
-        `found` are facts for the card that are not the agent's word.
+        `found` are facts for the card that are not the agent's word; `shown` is what the card shows in full, by name.
         """
         request = await self.question(
             text, choices=choices, schema=schema, best_guess=best_guess, time=time, reviewers=reviewers, found=found,
-            patience=patience, **said,
+            shown=shown, patience=patience, **said,
         )  # fmt: skip
         return await self.heard(request, patience)
 
@@ -143,6 +144,7 @@ class Proposer:
         reviewers: Iterable[str] = (),
         patience: float | None = None,
         found: Iterable[Fact] = (),
+        shown: Mapping[str, Json] | None = None,
         **said: Any,
     ) -> Request:
         """The question as `ask` puts it on record; its answer is not waited for."""
@@ -158,7 +160,7 @@ class Proposer:
                 await active.step_on_record(context.key)
         asked = question(
             self._calls, context, text, several("choices", choices), schema, guess, time,
-            several("reviewers", reviewers), facts,
+            several("reviewers", reviewers), facts, shown,
         )  # fmt: skip
         return await self._calls.put(asked, self._calls.caller_of(context, patience))
 

@@ -11,6 +11,7 @@ from assentry.core.action import Action, Fact, Json
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.request import Ask, Kind, Question, Request, State
 from assentry.core.secret_text import schema_without_secrets, secret_texts
+from assentry.core.text import shortened
 from assentry.core.verdict import AtEnd, GateKind, Ladder, Verdict
 from assentry.engine.asking import claims, new_code
 from assentry.engine.calls import Calls
@@ -21,6 +22,7 @@ from assentry.engine.stopping import NOTHING
 from assentry.engine.tool import tool
 from assentry.errors import InvalidArguments
 
+LONGEST_TITLE = 2_000
 NO_GUESS: tuple[Json, ...] = ()
 
 
@@ -34,8 +36,12 @@ def question(
     time: timedelta | None,
     reviewers: tuple[str, ...],
     found: tuple[Fact, ...] = (),
+    shown: Mapping[str, Json] | None = None,
 ) -> Ask:
-    """The question, not yet on record. `guess` holds the declared best guess, if there is one; `found` are facts."""
+    """The question, not yet on record. `guess` holds the declared best guess, if there is one; `found` are facts.
+
+    `shown` is what else whoever asks shows, in full.
+    """
     if context.key and not context.run:
         context = replace(context, run=context.agent)
     context = calls.discreet(context, ())
@@ -51,9 +57,10 @@ def question(
         policy_version=calls.judgement.policy.version,
     )  # fmt: skip
     asked = tool("question", description="", declared=NOTHING)
-    action = Action("question", {"question": text, "choices": list(options)}, context.agent)
+    beside = {"shown": redacted(calls.vault, restore(canonical(shown)))} if shown else {}
+    action = Action("question", {"question": text, "choices": list(options), **beside}, context.agent)
     assessment = calls.judgement.judged(asked, action.args, context, datetime.now(UTC), found)[1]
-    candidate = replace(calls.judgement.candidate(asked, action, assessment, verdict, context), says=text)
+    candidate = replace(calls.judgement.candidate(asked, action, assessment, verdict, context), says=_in_one_line(text))
     best = restore(canonical(guess[0])) if guess else None
     terms = canonical([best, bool(guess), str(time), list(reviewers), dict(schema or {})])
     return Ask(
@@ -62,6 +69,11 @@ def question(
         question=Question(text, options, schema, best, bool(guess)), claims=claims(context),
         same=digest(calls.asked_by, "question", candidate.content_digest, terms),
     )  # fmt: skip
+
+
+def _in_one_line(text: str) -> str:
+    """The question as a title; its own lines stand below that."""
+    return shortened(" ".join(text.split()), LONGEST_TITLE) if "\n" in text or len(text) > LONGEST_TITLE else text
 
 
 def several(name: str, given: Iterable[str]) -> tuple[str, ...]:

@@ -143,7 +143,8 @@ class FarCalls(Calls):
         limit = ask.candidate.verdict.ladder.limit
         inside = {} if active is None else {"run": active.id, "run_fence": active.fence}
         said = {
-            "text": asked.text, "choices": list(asked.choices), "answers": asked.schema, "best_guess": asked.best_guess,
+            "text": asked.text, "choices": list(asked.choices), "answers": asked.schema,
+            "shown": restore(ask.candidate.args_text).get("shown"), "best_guess": asked.best_guess,
             "has_best_guess": asked.has_best_guess, "seconds": None if limit is None else limit.total_seconds(),
             "reviewers": list(ask.candidate.verdict.reviewers), **_claimed(ask.claims), **inside,
             "key": ask.step if active is not None or not ask.step else _outside(ask.run, ask.agent, ask.step),

@@ -22,7 +22,6 @@ _TEXTS = ("question", "message", "prompt", "query", "instruction", "task", "text
 """Where graphs put what they want to know."""
 _CHOICES = ("choices", "options", "allowed_responses", "allowed_values")
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
-_LONGEST = 2_000
 
 
 def request_in(value: Any) -> str:
@@ -137,7 +136,7 @@ def _question(value: Any, schema: Any) -> Wanted:
     plain = _plain(value)
     schema = dict(schema) if isinstance(schema, Mapping) else None
     if isinstance(plain, str):
-        return Wanted(question=plain[:_LONGEST] or "?", schema=schema, says_yes_or_no=_speaks(plain))
+        return Wanted(question=plain or "?", schema=schema, says_yes_or_no=_speaks(plain))
     if not isinstance(plain, dict):
         return Wanted(question="The graph asks for a person.", shown=(("payload", plain),), schema=schema)
     named = next((name for name in _TEXTS if isinstance(plain.get(name), str) and plain[name].strip()), "")
@@ -146,9 +145,7 @@ def _question(value: Any, schema: Any) -> Wanted:
     choices = tuple(offered) if offered and all(isinstance(each, str) for each in offered) else ()
     rest = tuple((name, each) for name, each in plain.items() if name != named and not (choices and each == offered))
     speaks = _speaks(canonical(plain))
-    return Wanted(
-        question=text[:_LONGEST], choices=() if schema else choices, schema=schema, shown=rest, says_yes_or_no=speaks
-    )
+    return Wanted(question=text, choices=() if schema else choices, schema=schema, shown=rest, says_yes_or_no=speaks)
 
 
 def _speaks(text: str) -> bool:

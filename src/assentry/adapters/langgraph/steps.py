@@ -149,7 +149,7 @@ class Step(Runnable[Any, Any]):
         self, steps: Steps, name: str, bound: Runnable[Any, Any], before: Nodes, after: Nodes,
         shown: str | Sequence[str], inner: bool,
     ) -> None:  # fmt: skip
-        self._steps, self.name, self._bound, self._inner = steps, name, bound, inner
+        self._steps, self.name, self._node, self._bound, self._inner = steps, name, name, bound, inner
         self._before, self._after, self._shown = before, after, shown
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **more: Any) -> Any:
@@ -174,14 +174,14 @@ class Step(Runnable[Any, Any]):
                 yield chunk
 
     def _passed(self, config: Any) -> Any:
-        seat = self._steps.seat(self.name)
+        seat = self._steps.seat(self._node)
         standing = self._standing(seat, config)
         while standing is not None and (request := seat.run.run_from_thread(standing.next())) is not None:
             interrupted_for(request)
         return _body(standing)
 
     async def _passed_async(self, config: Any) -> Any:
-        standing = self._standing(self._steps.seat(self.name), config)
+        standing = self._standing(self._steps.seat(self._node), config)
         while standing is not None and (request := await standing.next()) is not None:
             interrupted_for(request)
         return _body(standing)
@@ -190,7 +190,7 @@ class Step(Runnable[Any, Any]):
         """The breakpoint before which the node is, if there is one."""
         before = self._before if self._inner else self._before | seat.before
         after = self._after if self._inner else self._after | seat.after
-        title = f"before {self.name}" if self.name in before else ""
+        title = f"before {self._node}" if self._node in before else ""
         if not title:
             ran = (ChannelRead.do_read(config, select=[RAN]) or {}).get(RAN) or []
             found = sorted({name for name in ran if name in after})

@@ -168,6 +168,11 @@ def _question(brief: Briefing, width: int, look: Look) -> list[Row]:
     rows += boxed(
         flow([(inert(question.text, lines=True), look.claim)], width - 4), width, look.claim_line, dashed=True
     )
+    if brief.shown:
+        shown = fields(brief.shown, width - 4, look, whole=True)
+        rows += [BLANK, _heading("What it shows with it", look), *boxed(shown, width, look.claim_line, dashed=True)]
+    for fact in brief.facts:
+        rows += flow([(inert(fact.says), look.soft)], width)
     if brief.state is State.PENDING:
         rows += [BLANK, _heading("What you can answer", look)]
         for number, choice in enumerate(question.choices[:9], 1):

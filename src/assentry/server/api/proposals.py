@@ -125,6 +125,7 @@ class Question(Claims):
     text: Annotated[str, Field(min_length=1, max_length=20_000)]
     choices: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(default=[], max_length=100)]
     answers: dict[str, Any] | None = Field(default=None, description="The JSON schema of an answer.")
+    shown: dict[str, Any] | None = Field(default=None, description="What the card shows with it, in full, by name.")
     best_guess: Any = None
     has_best_guess: bool = Field(default=False, description="After `seconds` without an answer, `best_guess` is it.")
     seconds: Annotated[float | None, Field(default=3600, gt=0, le=31_536_000)]
@@ -304,7 +305,7 @@ async def ask(agent: Caller, said: Question, wait: Wait = 0, idempotency_key: Id
         said.text, _context(agent.agent, said, idempotency_key), choices=tuple(said.choices), schema=said.answers,
         guess=(said.best_guess,) if said.has_best_guess else (),
         time=None if said.seconds is None else seconds(said.seconds), reviewers=tuple(said.reviewers),
-        fence=said.run_fence, patience=wait, caller=said.caller,
+        fence=said.run_fence, patience=wait, caller=said.caller, shown=said.shown,
     )  # fmt: skip
     return proposal_document(request)
 

@@ -125,7 +125,7 @@ def card_look(
     """
     card = brief(request, now)
     sources = _sources(about.run, card.asked_at)
-    args = arguments(card.args, sources) if card.question is None else ()
+    args = arguments(card.args, sources) if card.question is None else opened(arguments(card.shown, sources))
     args = opened(args) if whole else args
     options = tuple(_option(line, whole) for line in card.options)
     last = next((each for each in similar if each.word in ("approve", "modify", "choose")), None)
