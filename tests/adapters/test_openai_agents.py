@@ -185,7 +185,7 @@ async def test_an_approval_that_is_written_into_a_parked_state_runs_nothing(park
         await attached.run("go", key="k1")
     run = await parking.run()
     kept = restore(await parking.desk.store.snapshot("default", run.id))
-    state = await RunState_.from_json(attached.agent, closed(kept["state"], {"c-delete": DELETE[2]}))
+    state = await RunState_.from_json(attached._agent, closed(kept["state"], {"c-delete": DELETE[2]}))
     (item,) = state.get_interruptions()
     state.approve(item, always_approve=True)
     forged = {"state": opened(state), "waiting": kept["waiting"]}

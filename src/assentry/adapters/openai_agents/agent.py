@@ -8,7 +8,7 @@ from typing import Any
 
 from agents import Agent, Runner, RunResult, RunResultStreaming, RunState, ToolApprovalItem
 
-from assentry.adapters.hosted import Hosted, one_decided
+from assentry.adapters.hosted import Attachment, Hosted, one_decided
 from assentry.adapters.openai_agents.graph import Graph
 from assentry.adapters.openai_agents.state import closed, opened
 from assentry.adapters.tool_calls import Standing, ToolCalls, kept, plain_args
@@ -58,8 +58,28 @@ class Streamed:
         return self._work.result()
 
 
-class Attached:
-    """An agent whose tools pass a gate and whose work is a run. `attach` makes it."""
+_RUN = "use run or run_streamed of what `attach` gave"
+_BUILD = "build that into the agent, and attach it again"
+READS = frozenset({"name", "handoff_description", "output_type"})
+"""What of an agent only reads, and hands out nothing that runs."""
+INSTEAD = {
+    **dict.fromkeys(("agent", "get_all_tools", "get_mcp_tools", "get_prompt", "get_system_prompt"), _RUN),
+    "as_tool": "give the agent that is not attached yet to another one as a tool, and attach that one",
+    **dict.fromkeys((
+        "clone", "tools", "handoffs", "mcp_servers", "mcp_config", "model", "model_settings", "instructions", "prompt",
+        "hooks", "input_guardrails", "output_guardrails", "tool_use_behavior", "reset_tool_choice",
+    ), _BUILD),
+}  # fmt: skip
+"""What of an agent would lead past the gate, or is of no use behind it, and what to do instead."""
+
+
+class Attached(Attachment):
+    """An agent whose tools pass a gate and whose work is a run. `attach` makes it.
+
+    The rest of what the framework's agents offer is refused, and says what to use instead.
+    """
+
+    _reads, _instead = READS, INSTEAD
 
     def __init__(
         self,
@@ -74,9 +94,12 @@ class Attached:
     ) -> None:
         self._gate, self._name, self._options = gate, name, dict(options)
         self._graph = Graph(calls)
-        self.agent = self._graph.guarded(agent)
-        """The guarded copy of the agent."""
+        self._agent = self._graph.guarded(agent)
+        """The guarded copy of the agent: its tools pass the gate whoever runs it."""
         self._hosted = Hosted(gate, name, self._go_on, wait=wait, capacity=capacity)
+
+    def _inner(self) -> Any:
+        return self._agent
 
     async def run(
         self,
@@ -152,13 +175,13 @@ class Attached:
         input = state.get("input")
         if "state" in state:
             asked = {each: await self._as_asked(each) for each in state["waiting"]}
-            input = await RunState.from_json(self.agent, closed(state["state"], asked))
+            input = await RunState.from_json(self._agent, closed(state["state"], asked))
             for item in input.get_interruptions():
                 if not Standing(await self._gate.on_record(_call_of(item))).is_held:
                     input.approve(item)  # so that it is called; what becomes of it is for the record to say
         if seat is None or seat.events is None:
-            return await Runner.run(self.agent, input, **options)
-        streamed = Runner.run_streamed(self.agent, input, **options)
+            return await Runner.run(self._agent, input, **options)
+        streamed = Runner.run_streamed(self._agent, input, **options)
         async for event in streamed.stream_events():
             seat.events.put_nowait(event)
         return streamed

@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.tools import RunContext, ToolApproved
 from pydantic_ai.usage import RunUsage
 
-from assentry.adapters.hosted import Hosted, one_decided
+from assentry.adapters.hosted import Attachment, Hosted, one_decided
 from assentry.adapters.pydantic_ai.history import dumped, first_line, prompt_as_json, prompt_of
 from assentry.adapters.pydantic_ai.tools import PLACE, Guarding, Place, Waits
 from assentry.adapters.tool_calls import ToolCalls, kept
@@ -43,8 +43,36 @@ class _Seat:
 _SEAT: ContextVar[_Seat | None] = ContextVar("assentry_pydantic_ai_seat", default=None)
 
 
-class Attached:
-    """An agent whose tools pass a gate and whose work is a run. `attach` makes it."""
+_RUN = "use run or run_stream_events of what `attach` gave"
+_BUILD = "build that into the agent, and attach it"
+_OPTION = "pass that to attach(...), or with wait=True to run(...)"
+READS = frozenset({"name", "description", "render_description", "output_json_schema", "output_type", "deps_type"})
+"""What of an agent only reads, and hands out nothing that runs."""
+INSTEAD = {
+    **dict.fromkeys((
+        "agent", "run_sync", "run_stream", "run_stream_sync", "iter", "realtime", "to_cli", "to_cli_sync", "to_web",
+        "is_call_tools_node", "is_end_node", "is_model_request_node", "is_user_prompt_node",
+    ), _RUN),
+    **dict.fromkeys((
+        "override", "model", "model_settings", "event_stream_handler", "parallel_tool_call_execution_mode",
+        "using_sleep", "using_thread_executor", "validation_context",
+    ), _OPTION),
+    **dict.fromkeys((
+        "tool", "tool_plain", "toolset", "toolsets", "instructions", "system_prompt", "system_prompt_parts",
+        "output_validator", "instrument", "instrument_all", "from_file", "from_spec", "on_event", "root_capability",
+        "set_mcp_sampling_model", "end_strategy",
+    ), _BUILD),
+}  # fmt: skip
+"""What of an agent would lead past the gate, or is of no use behind it, and what to do instead."""
+
+
+class Attached(Attachment):
+    """An agent whose tools pass a gate and whose work is a run. `attach` makes it.
+
+    The rest of what the framework's agents offer is refused, and says what to use instead.
+    """
+
+    _reads, _instead = READS, INSTEAD
 
     def __init__(
         self,
@@ -58,9 +86,12 @@ class Attached:
         capacity: int,
         options: Mapping[str, Any],
     ) -> None:
-        self._gate, self.agent, self._name, self._calls = gate, agent, name, calls
+        self._gate, self._agent, self._name, self._calls = gate, agent, name, calls
         self._delegates, self._options = frozenset(delegates), dict(options)
         self._hosted = Hosted(gate, name, self._go_on, wait=wait, capacity=capacity)
+
+    def _inner(self) -> Any:
+        return self._agent
 
     async def run(
         self,
@@ -167,7 +198,7 @@ class Attached:
         guarding = Guarding(self._calls, self._delegates, inner)
         options["capabilities"] = [*(options.get("capabilities") or ()), guarding]
         if not self._hosted.waits:
-            options["output_type"] = _that_defers(options.get("output_type") or self.agent.output_type)
+            options["output_type"] = _that_defers(options.get("output_type") or self._agent.output_type)
         if seat is not None and seat.events is not None:
             options["event_stream_handler"] = _teller(seat.events)
         if "usage" in state:
@@ -179,7 +210,7 @@ class Attached:
             options["deferred_tool_results"] = DeferredToolResults(approvals={each: ToolApproved() for each in waiting})
             messages = await self._as_asked(messages, waiting)
         options.setdefault("infer_name", False)
-        result = await self.agent.run(prompt_of(state), message_history=messages or None, **options)
+        result = await self._agent.run(prompt_of(state), message_history=messages or None, **options)
         left: dict[str, Any] = {
             "messages": dumped(result.all_messages()), "usage": USAGE.dump_python(result.usage, mode="json"),
         }  # fmt: skip
