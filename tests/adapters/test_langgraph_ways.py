@@ -167,7 +167,10 @@ async def test_no_way_of_going_on_passes_a_breakpoint(
         "resume": Command(resume=True), "by id": Command(resume={result["__interrupt__"][0].id: True}), "none": None,
         "goto": Command(goto="two"), "jump": Command(goto="three"), "update": Command(update={"did": ["x"]}),
     }  # fmt: skip
-    for _ in range(2):  # once in the run that waits, and once more after that
+    for again in (False, True):  # in the run that waits, and once more after a denial has ended that
+        if again and denied:
+            with pytest.raises(Denied, match="no further"):
+                await made.ainvoke(None, CONFIG)
         try:
             if how == "stream":
                 assert [chunk async for chunk in made.astream(None, CONFIG)] == []
@@ -203,6 +206,20 @@ async def test_a_breakpoint_of_another_call_replaces_none(house: House) -> None:
     await made.ainvoke({"did": []}, CONFIG, interrupt_before=["three"])
     assert await pending(house) == ["Checkpoint: before two"]
     assert did == ["one"]
+
+
+async def test_breakpoints_of_a_call_hold_for_calls_that_go_on_from_there(house: House) -> None:
+    gate, did = await house.opened(), list[str]()
+    made = attach(gate, three(did))
+    await made.ainvoke({"did": []}, CONFIG, interrupt_before=["two", "three"])
+    await _begun(made, None)
+    async with gate.worker(), asyncio.timeout(PATIENCE):
+        await house.approve((await house.waiting())[0])
+        (request,) = await house.waiting()
+        assert (request.candidate.says, did) == ("Checkpoint: before three", ["one", "two"])
+        await house.deny(request, "no further")
+        await house.ended(RunState.FAILED)
+    assert did == ["one", "two"]
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
