@@ -63,6 +63,19 @@ def test_help_lists_every_command(assentry: Assentry) -> None:
     assert "Ids may be abbreviated" in out
 
 
+def groups() -> list[list[str]]:
+    """The command line as a whole, and every command that holds others."""
+    return [[], *([name] for name in whole.COMMANDS if isinstance(whole.loaded(name), TyperGroup))]
+
+
+@pytest.mark.parametrize("words", groups(), ids=" ".join)
+def test_a_group_without_a_command_prints_its_help_laid_out(assentry: Assentry, words: list[str]) -> None:
+    bare = assentry(*words, code=2)
+    assert bare.out == assentry(*words, "--help").out
+    assert bare.out.count("\n") > 5
+    assert bare.err == ""
+
+
 def test_a_mistake_on_the_command_line_is_one_line_and_code_2(assentry: Assentry) -> None:
     done = assentry("pendign", code=2)
     assert done.err == "assentry: No such command 'pendign'. Did you mean 'pending'?\n"

@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from assentry import __version__
 from assentry.cli.given import Given
+from assentry.cli.group import Group
 from assentry.cli.outcome import INTERRUPTED, broken, failed, is_debugging, misused, tell, unwritable
 from assentry.errors import AssentryError
 
@@ -85,7 +86,7 @@ COMMANDS: dict[str, Place] = {
 }
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The top level: lists every command, and imports the one that is called."""
 
     def __init__(self, **attrs: Any) -> None:
@@ -124,7 +125,6 @@ app = typer.Typer(
     cls=Commands,
     name="assentry",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Ids may be abbreviated, like git's. Every command has --help with an example, and most have --json.",
@@ -174,9 +174,7 @@ def run(args: list[str]) -> int:
             raise
         return failed(problem, as_json=as_json)
     except typer.TyperException as problem:
-        # A group without a command has printed its help already.
-        message = problem.format_message()
-        return misused(message, as_json=as_json) if message else 2
+        return misused(problem.format_message(), as_json=as_json)
     except typer.Abort:
         tell("nothing was changed")
         return 1

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from assentry.assemble import Desk, keys_for
 from assentry.cli import reading
 from assentry.cli.files import key_text, new_file
+from assentry.cli.group import Group
 from assentry.cli.outcome import TAMPERED
 from assentry.cli.plain import print_json
 from assentry.cli.print import console, inert, say
@@ -29,7 +29,7 @@ from assentry.ports import Signed
 from assentry.telling.log_words import Wanted
 
 
-class ReceiptGroup(TyperGroup):
+class ReceiptGroup(Group):
     """`assentry receipt 7k` means `assentry receipt for 7k`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -39,14 +39,13 @@ class ReceiptGroup(TyperGroup):
 
 
 app = typer.Typer()
-audit = typer.Typer(no_args_is_help=True, help="Verify, export and seal the audit log.")
+audit = typer.Typer(cls=Group, help="Verify, export and seal the audit log.")
 receipts = typer.Typer(
     cls=ReceiptGroup,
-    no_args_is_help=True,
     rich_markup_mode="rich",
     help="A signed receipt for a decision; or verify one.\n\nExample: assentry receipt 7k -o 7k.receipt",
 )
-keys = typer.Typer(no_args_is_help=True, help="Show and rotate the keys that sign.")
+keys = typer.Typer(cls=Group, help="Show and rotate the keys that sign.")
 app.add_typer(audit, name="audit")
 app.add_typer(receipts, name="receipt")
 app.add_typer(keys, name="keys")

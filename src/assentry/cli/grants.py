@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from assentry.assemble import Desk
+from assentry.cli.group import Group
 from assentry.cli.plain import print_json
 from assentry.cli.print import banner, inert, listing, say, warn
 from assentry.cli.session import AsJson, at_desk, operator
@@ -18,7 +19,7 @@ from assentry.errors import InvalidArguments, NotFound
 from assentry.telling.standing import grant_document
 
 app = typer.Typer()
-group = typer.Typer(no_args_is_help=True, help="Standing permissions: list, give, revoke.")
+group = typer.Typer(cls=Group, help="Standing permissions: list, give, revoke.")
 app.add_typer(group, name="grants")
 
 

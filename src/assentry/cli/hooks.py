@@ -13,6 +13,7 @@ import typer
 
 from assentry.adapters.claude_code import AGENT, REPORTED, after, before, installed, is_to_report, removed
 from assentry.assemble import TOKEN, Desk, errands_for, keys_for
+from assentry.cli.group import Group
 from assentry.cli.outcome import tell
 from assentry.cli.print import say
 from assentry.cli.session import at_desk, expect_database, settings_of
@@ -23,7 +24,7 @@ from assentry.settings import Settings
 
 app = typer.Typer()
 _SAYS = "Claude Code asks before each of its tools runs: install, remove."
-group = typer.Typer(no_args_is_help=True, help=_SAYS)
+group = typer.Typer(cls=Group, help=_SAYS)
 app.add_typer(group, name="hook")
 
 BLOCK = 2

@@ -10,6 +10,7 @@ import yaml
 from assentry.assemble import Desk, read_policy, store_for
 from assentry.cli import judging, proposing
 from assentry.cli.asking import agreed
+from assentry.cli.group import Group
 from assentry.cli.outcome import FAILED
 from assentry.cli.plain import print_json
 from assentry.cli.policy_words import summary, tell_changes
@@ -30,7 +31,7 @@ from assentry.telling.differing import changes, lockout
 from assentry.telling.explaining import Call, explained
 
 app = typer.Typer()
-group = typer.Typer(no_args_is_help=True, help="Check, apply, show and explain the policy.")
+group = typer.Typer(cls=Group, help="Check, apply, show and explain the policy.")
 app.add_typer(group, name="policy")
 
 for command in (proposing.proposals, proposing.confirm, proposing.reject):

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from assentry.assemble import Desk
+from assentry.cli.group import Group
 from assentry.cli.plain import print_json
 from assentry.cli.print import banner, block, say
 from assentry.cli.run_list import nothing_runs, runs_table
@@ -19,7 +20,7 @@ from assentry.telling.run_documents import run_document, tree_document
 from assentry.telling.timeline import timeline
 
 app = typer.Typer()
-one = typer.Typer(help="One run: its timeline; continue or cancel it.", no_args_is_help=True)
+one = typer.Typer(cls=Group, help="One run: its timeline; continue or cancel it.")
 app.add_typer(one, name="run")
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its code, or the start of it.", show_default=False)]

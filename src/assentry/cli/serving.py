@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assentry.assemble import Desk, keys_for
+from assentry.cli.group import Group
 from assentry.cli.outcome import tell
 from assentry.cli.plain import print_json
 from assentry.cli.print import inert, listing, say, warn
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from assentry.server.serving import Address
 
 app = typer.Typer()
-tokens = typer.Typer(help="Tokens with which agents propose over HTTP: give, list, end.")
+tokens = typer.Typer(cls=Group, help="Tokens with which agents propose over HTTP: give, list, end.")
 app.add_typer(tokens, name="token")
 
 _URL = "http://127.0.0.1:8750"
