@@ -229,6 +229,15 @@ class StoreMissing(StoreError):
     """There is no database yet; it appears when an agent opens a gate."""
 
 
+class StoreElsewhere(StoreError):
+    """The terminal works on a server, and this needs the database or the keys themselves."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this is done where the database is: run it on the server's machine, or name a database with --database"
+        )
+
+
 class StoreBusy(StoreError):
     """Another process holds the database for longer than it should."""
 

@@ -197,10 +197,6 @@ def test_a_worker_without_a_module_moves_deadlines(assentry: Assentry, agent: Ag
     assert agent.now(request).state is State.EXPIRED
 
 
-def test_a_worker_without_a_module_is_for_a_database(assentry: Assentry) -> None:
-    assert "needs the database" in assentry("--server", "http://127.0.0.1:1", "worker", code=1).err
-
-
 AT_THE_TOP = {
     "a call": "delete('a')",
     "a call that parks": "delete.with_(wait=0)('a')",

@@ -19,6 +19,7 @@ from assentry.core.briefing import brief
 from assentry.engine.identity import Identities
 from assentry.engine.policies import apply_policy
 from tests import forked
+from tests.cli.test_elsewhere import THERE
 
 pytestmark = pytest.mark.proof
 
@@ -44,6 +45,10 @@ class Terminal:
         done = await asyncio.to_thread(forked.assentry, *words, cwd=self._folder, env=self._environment, said=said)
         assert done.code == code, done.out + done.problem
         return done.out + done.problem if code else done.out
+
+    def does(self, *words: str) -> forked.Done:
+        """How the command ended."""
+        return forked.assentry(*words, cwd=self._folder, env=self._environment)
 
     async def read(self, *words: str) -> Any:
         return json.loads(await self.run(*words, "--json"))
@@ -114,6 +119,20 @@ async def test_every_command_reads_and_decides_through_the_server(
     assert "on the server's machine" in await terminal.run("backup", "copy.db", code=1)
     await terminal.run("logout", url)
     assert "nobody is logged in" in await terminal.run("pending", code=4)
+
+
+async def test_a_server_does_whatever_is_not_refused_before_it_is_asked(
+    gate: assentry.Gate, server: tuple[str, str], tmp_path: Path
+) -> None:
+    url, link = server
+    terminal = Terminal(tmp_path, url)
+    (tmp_path / "elsewhere" / "p.yaml").write_text("rules: [{name: none, actions: ['shred_*'], gate: forbid}]\n")
+    await terminal.run("login", url, link)
+    for name, words in THERE.items():
+        done = await asyncio.to_thread(terminal.does, *name.split(), *words)
+        said = done.out + done.problem
+        assert "where the database is" not in said, f"{name}: {said}"
+        assert done.code == 0 or re.search(r"no (request|run|grant|change) |there is no", said), f"{name}: {said}"
 
 
 @pytest.mark.parametrize("words", [("link",), ("token", "give", "cleanup"), ("token", "list"), ("password",)])

@@ -48,12 +48,13 @@ def serve(
 
     Example: assentry serve --port 8750
     """
+    settings = settings_of(ctx)
     with needs("server", "assentry serve"):
         from assentry.server.serving import Address, log_to
 
     if verbose:
         log_to(sys.stderr)
-    asyncio.run(_serve(settings_of(ctx), Address(host, port, url), browser=browser, work=work))
+    asyncio.run(_serve(settings, Address(host, port, url), browser=browser, work=work))
 
 
 async def _serve(settings: Settings, address: "Address", *, browser: bool, work: bool) -> None:
@@ -169,7 +170,7 @@ def link(
         if person_in(desk.judgement.policy, name) is None:
             raise NotFound(f"{name} is not among the people of the policy; an operator can add them under people:")
         secret = await Identities(desk.store, desk.settings.workspace).link(by, name, duration(life, "--life"))
-        where = url or desk.settings.server or known(desk.keys.directory, await desk.store.identity())
+        where = url or known(desk.keys.directory, await desk.store.identity())
         if not where:
             where = _URL
             warn(f"found no running server of this database here; the link assumes {_URL}, and --url names another")
@@ -188,6 +189,7 @@ def password(
 
     Example: assentry password alice
     """
+    settings_of(ctx)  # where this cannot be done, that is said before anybody types
     with needs("server", "assentry password"):
         import argon2  # noqa: F401  before anybody types
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""

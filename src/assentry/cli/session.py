@@ -15,7 +15,7 @@ from assentry.cli.given import Given
 from assentry.core.authority import Principal
 from assentry.engine.os_user import os_user
 from assentry.engine.policies import may_operate
-from assentry.errors import StoreError
+from assentry.errors import StoreElsewhere, StoreError
 from assentry.settings import Settings, load
 
 T = TypeVar("T")
@@ -25,14 +25,30 @@ SURFACE = "terminal"
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, errors too.")]
 
 
+THROUGH_SERVER = frozenset({
+    "inbox", "pending", "show", "approve", "deny", "modify", "choose", "answer", "revise", "undo", "reconcile",
+    "review", "runs", "run show", "run resume", "run cancel", "stop", "pause", "go", "login", "logout",
+    "hook claude-code", "hook install", "mcp", "policy apply", "policy show", "policy explain", "policy history",
+    "policy proposals", "policy confirm", "policy reject", "grants list", "grants give", "grants revoke", "log",
+})  # fmt: skip
+"""What a server does for a terminal elsewhere. Every other command needs the database or the keys themselves."""
+
+
 def settings_of(ctx: typer.Context) -> Settings:
-    """The settings: what was given, over the environment, over `assentry.toml`, over the defaults."""
+    """The settings: what was given, over the environment, over `assentry.toml`, over the defaults.
+
+    A command that a server cannot carry out is refused here where a server is set: what is on this machine, such as its
+    keys, is not the server's.
+    """
     given = ctx.find_object(Given) or Given()
     settings = load(
         {"database": given.database, "workspace": given.workspace, "home": given.home, "server": given.server}
     )
     # Who names a database on the command line means it, whatever server is set elsewhere.
-    return replace(settings, server="") if given.database and not given.server else settings
+    settings = replace(settings, server="") if given.database and not given.server else settings
+    if settings.server and ctx.command_path.partition(" ")[2] not in THROUGH_SERVER:
+        raise StoreElsewhere
+    return settings
 
 
 def at_desk(ctx: typer.Context, work: Callable[[Desk], Awaitable[T]], *, create: bool = False) -> T:

@@ -20,7 +20,7 @@ from assentry.system import STOP_SIGNALS, told_to_stop
 
 def serve(target: str, capacity: int, settings: Settings) -> None:
     """The worker of the named gate, or of one without functions, has worked until SIGTERM or SIGINT."""
-    gate = found(target) if target else _bare(settings)
+    gate = found(target) if target else gate_for(settings)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     if gate.workspace != settings.workspace:
         tell(f"the gate works in workspace {gate.workspace!r}, whatever --workspace says")
@@ -51,16 +51,6 @@ def found(target: str) -> Gate:
     if not isinstance(value, Gate):
         raise GuardError(f"{target} is not a gate; name what `assentry.open()` returned")
     return value
-
-
-def _bare(settings: Settings) -> Gate:
-    """A gate on the database of the settings, where every agent is elsewhere."""
-    if settings.server:
-        raise SettingsError(
-            "a worker needs the database, and the server that ASSENTRY_SERVER or --server names works on it already; "
-            "run it where the database is, without a server"
-        )
-    return gate_for(settings)
 
 
 async def _is_empty(gate: Gate) -> bool:

@@ -20,7 +20,7 @@ from assentry.engine.inbox import Inbox
 from assentry.engine.judgement import Judgement
 from assentry.engine.oversight import Oversight
 from assentry.engine.rules import Rules
-from assentry.errors import NotFound, StoreError
+from assentry.errors import NotFound, StoreElsewhere, StoreError
 from assentry.ports import Filter, Logged, Page, RunFilter, Store, StoredPolicy
 from assentry.remote.session import Session
 from assentry.stores import records
@@ -125,10 +125,10 @@ class RemoteStore:
     async def transact(self, workspace: str, request_id: str | None, *_: Any, run: str = "", **__: Any) -> None:
         """Time is moved on by the server; whatever else would be written here is refused, never left out silently."""
         if request_id is None and not run:
-            raise _elsewhere()
+            raise StoreElsewhere
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise _elsewhere()
+        raise StoreElsewhere
 
 
 def remote_store(line: Session, workspace: str) -> Store:
@@ -297,10 +297,6 @@ class RemoteRules(Rules):
             if each.id == grant_id:
                 return each
         raise NotFound(f"there is no grant {grant_id}")
-
-
-def _elsewhere() -> StoreError:
-    return StoreError("this is done where the database is: run it on the server's machine")
 
 
 def _one(record: Any) -> Request | None:
