@@ -45,10 +45,10 @@ def test_permissions_show_their_whole_condition(assentry: Assentry, agent: Agent
     condition = " && ".join(f'args.name != "{LONG}{each}"' for each in range(3))
     assentry("grants", "give", "tidy_*", "--for", "2h", "--when", condition, "--agent", f"agent-{LONG}")
     head, row = piped("grants", "list")
-    assert head.split() == ["GRANT", "WHAT", "AGENTS", "USED", "ENDS", "BY"]
+    assert head.split() == ["GRANT", "WHAT", "USED", "ENDS", "BY"]
     assert condition in row
     assert f"agent-{LONG}" in row
-    assert "0 times" in row
+    assert "0 uses, no spending" in row
     assert "in 2 h" in row
 
 

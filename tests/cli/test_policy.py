@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,7 @@ def test_a_grant_is_given_listed_used_and_revoked(assentry: Assentry, either: Ag
     grant = done.json["grant"]
     assert grant["budget"] == "99.50"
     assert grant["currency"] == "EUR"
-    assert "0 of 3, 0 of 99.50 EUR" in assentry("grants", "list").out
+    assert "0 of 3 uses, 0 of 99.50 EUR" in assentry("grants", "list").out
     assert "no grant begins" in assentry("grants", "revoke", "zzz", code=1).err
     assert "revoked" in assentry("grants", "revoke", grant["id"][:8]).out
     assert assentry("grants", "list").out == "there are no standing permissions\n"
@@ -162,6 +163,35 @@ def test_a_grant_that_cannot_be_is_refused(
     assert complaint in done.err
     assert done.err.count("\n") == 1
     assert "Unexpected" not in done.err
+
+
+def test_a_grant_says_what_it_covers_when_it_is_given(assentry: Assentry, agent: Agent) -> None:
+    bounds = ("--limit", "3", "--budget", "99.50")
+    done = assentry("grants", "give", "pay_*", "--for", "2h", "--agent", "shop", *bounds, "--currency", "eur")
+    assert "pay_* by shop, up to dangerous; at most 3 uses, at most 99.50 EUR in all" in done.out
+    assert re.search(r"granted until \d{4}-\d\d-\d\d \d\d:\d\d UTC", done.out)
+    assert done.err == ""
+    done = assentry("grants", "give", "tidy", "--for", "2h")
+    assert "any number of uses; without a budget it covers nothing that spends money" in done.out
+    done = assentry("grants", "give", "pay_*", "--for", "2h", *bounds)
+    assert "99.50 without a currency in all" in done.out
+    assert "covers none in EUR or any other; say --currency" in done.err
+
+
+def test_without_a_budget_a_grant_covers_no_payment(assentry: Assentry, agent: Agent) -> None:
+    def covered(**args: object) -> bool:
+        words = ("policy", "explain", "--action", "pay_invoice", "--args", json.dumps(args))
+        return "covers it" in assentry(*words).out
+
+    bill = {"to": "x", "amount": 20, "currency": "EUR"}
+    assentry("grants", "give", "pay_*", "--for", "2h", "--limit", "5", "--max-risk", "critical")
+    assentry("grants", "give", "pay_*", "--for", "2h", "--budget", "100", "--max-risk", "critical")
+    assert not covered(**bill)
+    words = ("--budget", "100", "--currency", "EUR", "--max-risk", "critical")
+    assentry("grants", "give", "pay_*", "--for", "2h", *words)
+    assert covered(**bill)
+    assert not covered(**bill | {"currency": "USD"})
+    assert not covered(to="x")
 
 
 def test_a_broad_grant_is_warned_about(assentry: Assentry, agent: Agent) -> None:

@@ -43,6 +43,10 @@ def refund(**facts: Any) -> tuple[Action, Assessment]:
         (replace(GRANT, condition="args.n < 5"), {}, None),
         (replace(GRANT, condition="args.n < 3"), {}, "does not hold"),
         (replace(GRANT, condition="args.missing < 3"), {}, "could not be evaluated"),
+        (GRANT, {"amount": 1.0}, "no budget"),
+        (GRANT, {"total": 1.0}, "no budget"),
+        (GRANT, {"unreadable": ["amount"]}, "no budget"),
+        (GRANT, {"unreadable": ["recipients"]}, None),
         (BUDGET, {}, "amount is not known"),
         (BUDGET, {"amount": 100.0, "currency": "EUR"}, None),
         (BUDGET, {"amount": 100.01, "currency": "EUR"}, "not enough"),
@@ -62,6 +66,12 @@ def test_what_a_grant_covers(grant: Grant, facts: dict[str, Any], says: str | No
     reason = why_not(grant, *refund(**facts), NOW)
     assert reason is None if says is None else says in (reason or "")
     assert covers(grant, *refund(**facts), NOW) is (says is None)
+
+
+def test_without_a_budget_nothing_that_costs_money_is_covered() -> None:
+    action, assessment = refund()
+    paid = replace(assessment, effect=Effect(False, Reach.SERVICE, money=True))
+    assert "no budget" in (why_not(GRANT, action, paid, NOW) or "")
 
 
 def test_without_a_clock_nothing_is_covered() -> None:

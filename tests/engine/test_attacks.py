@@ -32,7 +32,7 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
     ran = []
 
     @house.gate.guard(reversible=False, detached=True, patience=0)
-    async def wire_transfer(to: str) -> None:
+    async def send_letter(to: str) -> None:
         ran.append(to)
 
     honest = asking.Judgement.candidate
@@ -43,12 +43,12 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
 
     monkeypatch.setattr(asking.Judgement, "candidate", pretend)
     with pytest.raises(assentry.Parked) as parked:
-        await wire_transfer("mallory")
+        await send_letter("mallory")
     monkeypatch.undo()
     assert (await house.desk.store.request("default", parked.value.request_id)).state is State.APPROVED
     other = house.another_gate()
 
-    @other.guard(reversible=False, detached=True, name="wire_transfer")
+    @other.guard(reversible=False, detached=True, name="send_letter")
     async def wire_there(to: str) -> None:
         ran.append(to)
 
@@ -168,15 +168,15 @@ people:
   alice: {roles: [manager], os_users: [alice]}
   bob: {roles: [intern], os_users: [bob]}
   carol: {roles: [finance], os_users: [carol]}
-rules: [{name: pay, actions: [wire_transfer], gate: hard, quorum: {count: 2, roles: [finance]}}]
+rules: [{name: pay, actions: [send_letter], gate: hard, quorum: {count: 2, roles: [finance]}}]
 """
     )
 
     @house.gate.guard(reversible=False, reach="local", patience=0)
-    async def wire_transfer(to: str) -> None: ...
+    async def send_letter(to: str) -> None: ...
 
     with pytest.raises(assentry.Parked) as parked:
-        await wire_transfer("m")
+        await send_letter("m")
     await house.inbox.approve(Principal("alice"), parked.value.request_id)
     after = await house.inbox.approve(Principal("bob", roles=("finance",)), parked.value.request_id)
     assert after.state is State.PENDING
@@ -256,14 +256,14 @@ async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeyp
     ran = []
 
     @house.gate.guard(reversible=False, detached=True, patience=0)
-    async def wire_transfer(to: str) -> None:
+    async def send_letter(to: str) -> None:
         ran.append(to)
 
-    once = Terms(("wire_transfer",), timedelta(hours=1), limit=1, max_risk=Risk.CRITICAL)
+    once = Terms(("send_letter",), timedelta(hours=1), limit=1, max_risk=Risk.CRITICAL)
     grant = await give(house.desk.store, "default", house.me, once)
     await house.gate._judgement.refresh()
     async with house.gate.worker():
-        await asyncio.wait_for(_done(wire_transfer, "ann"), PATIENCE)
+        await asyncio.wait_for(_done(send_letter, "ann"), PATIENCE)
         honest = asking.Judgement.candidate
 
         def pretend(self: Any, *args: Any, **more: Any) -> Candidate:
@@ -271,7 +271,7 @@ async def test_a_grant_that_was_not_charged_for_it_allows_nothing(house, monkeyp
             return replace(made, verdict=replace(made.verdict, gate=GateKind.WATCH, grant=grant.id))
 
         monkeypatch.setattr(asking.Judgement, "candidate", pretend)
-        forged = await asyncio.wait_for(_done(wire_transfer, "mallory"), PATIENCE)
+        forged = await asyncio.wait_for(_done(send_letter, "mallory"), PATIENCE)
         assert (forged.state, "not charged" in forged.reason) == (State.CANCELLED, True)
     assert ran == ["ann"]
 

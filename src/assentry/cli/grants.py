@@ -14,9 +14,9 @@ from assentry.cli.session import AsJson, at_desk, operator
 from assentry.core.action import Risk
 from assentry.core.grant import Grant, Terms
 from assentry.core.policy_text import duration
-from assentry.core.text import counted, span
+from assentry.core.text import span
 from assentry.errors import InvalidArguments, NotFound
-from assentry.telling.standing import grant_document
+from assentry.telling.standing import grant_bounds, grant_document, grant_use, grant_what
 
 app = typer.Typer()
 group = typer.Typer(cls=Group, help="Standing permissions: list, give, revoke.")
@@ -45,15 +45,14 @@ def list_(
         rows = [
             (
                 inert(_short(grant, found), "bold"),
-                inert(_what(grant)),
-                inert(", ".join(grant.agents)),
-                inert(_used(grant)),
+                inert(grant_what(grant)),
+                inert(grant_use(grant)),
                 inert("revoked" if grant.revoked_at else _left(grant.expires_at - now)),
                 inert(grant.granted_by),
             )
             for grant in found
         ]
-        return listing(("GRANT", "WHAT", "AGENTS", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 5))
+        return listing(("GRANT", "WHAT", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 4))
 
     at_desk(ctx, work)
 
@@ -66,7 +65,12 @@ def give(
     agent: Annotated[list[str] | None, typer.Option(help="Only for this agent; may be repeated.")] = None,
     when: Annotated[str, typer.Option(help="A condition that each use must meet.", metavar="CONDITION")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="How often it may be used.")] = None,
-    budget: Annotated[str, typer.Option(help="The sum of amounts it may be used for.", metavar="AMOUNT")] = "",
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="How much it may spend in all; unsaid: it covers nothing that spends money.", metavar="AMOUNT"
+        ),
+    ] = "",
     currency: Annotated[str, typer.Option(help="Of the budget; unsaid: amounts that name none.", metavar="EUR")] = "",
     max_risk: Annotated[Risk, typer.Option(help="The highest risk it lifts.")] = Risk.DANGEROUS,
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why.")] = "",
@@ -88,9 +92,14 @@ def give(
         if as_json:
             return print_json({"grant": grant_document(grant)})
         if not when and limit is None and sum_ is None and any("*" in name for name in actions):
-            warn("this is broad: without --when, --limit or --budget it covers every call of these names")
-        return say(f"granted until {grant.expires_at:%Y-%m-%d %H:%M} UTC: {_what(grant)}; take it back with "
-                   f"`assentry grants revoke {grant.id}`")  # fmt: skip
+            warn("this is broad: without --when or --limit it covers every call of these names that spends no money")
+        if grant.budget is not None and not grant.currency:
+            warn(
+                "this budget is for amounts that name no currency, and covers none in EUR or any other; say --currency"
+            )
+        until = f"{grant.expires_at:%Y-%m-%d %H:%M} UTC"
+        return say(f"granted until {until}: {grant_what(grant)}; {grant_bounds(grant)}; take it back with "
+                         f"`assentry grants revoke {grant.id}`")  # fmt: skip
 
     at_desk(ctx, work)
 
@@ -113,7 +122,7 @@ def revoke(
             grant = await desk.rules.take_back(person, grant)
         if as_json:
             return print_json({"grant": grant_document(grant)})
-        return say(f"revoked: {_what(grant)}")
+        return say(f"revoked: {grant_what(grant)}")
 
     at_desk(ctx, work)
 
@@ -134,17 +143,6 @@ def _short(grant: Grant, others: tuple[Grant, ...]) -> str:
     ids = [other.id for other in others]
     lengths = range(8, len(grant.id))
     return next((grant.id[:n] for n in lengths if sum(one.startswith(grant.id[:n]) for one in ids) == 1), grant.id)
-
-
-def _what(grant: Grant) -> str:
-    when = f" when {grant.condition}" if grant.condition else ""
-    return f"{', '.join(grant.actions)}{when}, up to {grant.max_risk}"
-
-
-def _used(grant: Grant) -> str:
-    times = f"{grant.used} of {grant.limit}" if grant.limit is not None else counted(grant.used, "time")
-    money = f", {grant.spent} of {grant.budget} {grant.currency}".rstrip() if grant.budget is not None else ""
-    return f"{times}{money}"
 
 
 def _left(left: timedelta) -> str:

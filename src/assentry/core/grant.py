@@ -4,6 +4,7 @@ A grant lifts a gate that would otherwise hold; it never lifts what is forbidden
 names. Whether it covers an action and what remains of it after a use are pure questions about values.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -51,7 +52,7 @@ class Grant:
     """How often it may be used; `None` means as often as wanted."""
     used: int = 0
     budget: Decimal | None = None
-    """The sum of `facts.amount` it may be used for; `None` means amounts do not matter."""
+    """The sum of `facts.amount` it may be used for; `None` means that it covers nothing that spends money."""
     currency: str = ""
     """Of the budget; empty is the budget of amounts that name none."""
     spent: Decimal = Decimal(0)
@@ -106,6 +107,8 @@ def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime 
         amount = spending(assessment) if "amount" in facts else None
         if over := _over_budget(grant, amount, facts.get("currency")):
             return over
+    elif spends(assessment):
+        return "it spends money, and the grant has no budget"
     if grant.condition:
         held = compile_condition(grant.condition).holds(view)
         if isinstance(held, Failed):
@@ -113,6 +116,17 @@ def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime 
         if not held:
             return "its condition does not hold"
     return None
+
+
+def spends(assessment: Assessment) -> bool:
+    """Whether a call costs money, as far as can be told; an amount that cannot be read is one."""
+    facts = {fact.name: fact.value for fact in assessment.facts}
+    unread = facts.get("unreadable")
+    return (
+        assessment.effect.money
+        or not facts.keys().isdisjoint(("amount", "total"))
+        or (isinstance(unread, Sequence) and "amount" in unread)
+    )
 
 
 def spending(assessment: Assessment) -> Decimal | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from assentry.core.action import Risk
-from assentry.core.grant import Grant, Terms, granted, spending
+from assentry.core.grant import Grant, Terms, granted, spends
 from assentry.core.request import Kind, Request, State
 from assentry.core.verdict import GateKind
 from assentry.engine.grants import give
@@ -42,12 +42,9 @@ def like(request: Request, terms: Terms) -> Terms:
         raise InvalidDecision(
             "the name of its action or agent would be read as a pattern; use `assentry grants give` instead"
         )
-    facts = {fact.name: fact.value for fact in candidate.assessment.facts}
-    # An amount that is missing or cannot be read says nothing about what the next call spends.
-    unread = "amount" in str(facts.get("unreadable", ""))
-    spends = candidate.assessment.effect.money or spending(candidate.assessment) is not None or unread
-    if terms.budget is None and spends:
+    if terms.budget is None and spends(candidate.assessment):
         raise InvalidDecision("this action spends money: set a total spending limit")
+    facts = {fact.name: fact.value for fact in candidate.assessment.facts}
     currency = terms.currency or str(facts.get("currency", "")) if terms.budget is not None else ""
     return replace(
         terms, actions=(candidate.action.name,), agents=(request.ask.agent,), currency=currency,

@@ -30,7 +30,15 @@ _PAGE = 200
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Life = Annotated[str, Field(min_length=2, max_length=20, description="How long: 90s, 15m, 8h, 2d.", examples=["8h"])]
 Times = Annotated[int | None, Field(ge=1, le=1_000_000, description="How often.")]
-Budget = Annotated[Decimal | None, Field(ge=0, max_digits=18, decimal_places=6, description="The sum of amounts.")]
+Budget = Annotated[
+    Decimal | None,
+    Field(
+        ge=0,
+        max_digits=18,
+        decimal_places=6,
+        description="How much it may spend in all. Without it nothing that spends money is covered.",
+    ),
+]
 Currency = Annotated[str, Field(
     max_length=3, pattern="^([A-Za-z]{3})?$", examples=["EUR"],
     description="Of the budget. Without it the budget is of amounts that name none.",

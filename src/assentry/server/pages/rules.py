@@ -16,7 +16,7 @@ from assentry.core.grant import Grant
 from assentry.core.policy import Rule
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.situation import Situation
-from assentry.core.text import counted, exact_span, span
+from assentry.core.text import exact_span, span
 from assentry.engine.grants import take_back
 from assentry.engine.judgement import Context
 from assentry.engine.tool import tool
@@ -25,6 +25,7 @@ from assentry.ports import Filter, StoredPolicy
 from assentry.server.pages.frame import page, person_or_door
 from assentry.server.visitors import Operator, Visitor
 from assentry.telling.differing import line_changes
+from assentry.telling.standing import grant_use, grant_what
 from assentry.telling.waiting_policies import WaitingPolicy, waiting_policy
 
 router = APIRouter()
@@ -164,9 +165,4 @@ async def _explained(visitor: Visitor, action: str, args: str, agent: str) -> Ex
 
 
 def _grant(grant: Grant, now: datetime) -> GrantRow:
-    times = f"{grant.used} of {grant.limit}" if grant.limit is not None else counted(grant.used, "time")
-    money = f", {grant.spent} of {grant.budget} {grant.currency}".rstrip() if grant.budget is not None else ""
-    when = f" when {grant.condition}" if grant.condition else ""
-    agents = f" by {', '.join(grant.agents)}" if grant.agents != ("*",) else ""
-    says = f"{', '.join(grant.actions)}{agents}{when}, up to {grant.max_risk}"
-    return GrantRow(grant, says, f"{times}{money}", span(grant.expires_at - now))
+    return GrantRow(grant, grant_what(grant), grant_use(grant), span(grant.expires_at - now))
