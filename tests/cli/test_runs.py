@@ -88,6 +88,21 @@ def test_a_run_is_paused_continued_and_stopped(parked: str, assentry: Assentry) 
     assert "stopped" in assentry("log").out
 
 
+def test_a_stop_says_how_many_requests_it_withdrew(parked: str, agent: Agent, assentry: Assentry) -> None:
+    assert "1 request was withdrawn" in assentry("stop", parked).out
+    assert "withdrawn" not in assentry("stop", "--agent", "nobody").out
+    assentry("go", "--agent", "nobody")
+    for name in ("a", "b", "c"):
+        agent.asks(args={"files": [name]})
+    assert "withdrawn" not in assentry("pause", "--all").out
+    assentry("go", "--all")
+    out = assentry("stop", "--all").out
+    assert "everything is stopped" in out
+    assert "3 requests were withdrawn" in out
+    assert assentry("stop", "--all", "--json").json["withdrawn"] == 0
+    assert "withdrawn" in " ".join(assentry("stop", "--help").out.split())
+
+
 @pytest.mark.parametrize(
     "wrong", [["stop"], ["stop", "x", "--all"], ["runs", "--state", "asleep"], ["run", "show", "zz"]]
 )
@@ -126,7 +141,7 @@ def test_an_agent_is_stopped_and_stays_so_until_somebody_says_go(
     with pytest.raises(package.RunStopped, match="wrong folder"):
         either.gate.portal.run(again())
     told = assentry("go", "--agent", "cleanup", "--json").json
-    assert told == {"runs": [], "switches": []}
+    assert told == {"runs": [], "withdrawn": 0, "switches": []}
     assert assentry("runs").err == ""
 
 

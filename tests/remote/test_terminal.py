@@ -116,6 +116,13 @@ async def test_every_command_reads_and_decides_through_the_server(
     await terminal.run("go", "--agent", "cleanup")
     async with gate.run("Tidy up"):
         assert "Tidy up" in await terminal.run("runs")
+    waits = asyncio.create_task(delete_files(["e", "f"]))
+    while not (await terminal.read("pending"))["requests"]:
+        await asyncio.sleep(0.05)
+    assert "1 request was withdrawn" in await terminal.run("stop", "--all")
+    await asyncio.wait([waits])
+    assert waits.exception() is not None
+    await terminal.run("go", "--all")
     assert "on the server's machine" in await terminal.run("backup", "copy.db", code=1)
     await terminal.run("logout", url)
     assert "nobody is logged in" in await terminal.run("pending", code=4)

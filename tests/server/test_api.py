@@ -174,6 +174,7 @@ async def test_approving_and_allowing_similar_covers_the_next_and_never_what_is_
 async def test_the_stop_switch_holds_and_lets_go(desk: Reception) -> None:
     turned = await desk.post("/switches", {"setting": "stop", "agent": "sweeper", "reason": "wrong shelf"})
     assert [(each["agent"], each["setting"], each["by"]) for each in turned["switches"]] == [("sweeper", "stop", "bea")]
+    assert turned["withdrawn"] == 0
     assert (await desk.get("/switches"))["switches"] == turned["switches"]
     everything = await desk.post("/switches", {"setting": "pause", "everything": True})
     assert len(everything["switches"]) == 2

@@ -12,7 +12,8 @@ from assentry.cli.session import AsJson, at_desk
 from assentry.core.action import Json
 from assentry.core.run import Run, RunState
 from assentry.core.switch import EVERYTHING, Setting, Switch
-from assentry.core.text import visible
+from assentry.core.text import counted, visible
+from assentry.engine.oversight import Withdrawn
 from assentry.telling.run_documents import run_document
 from assentry.telling.standing import switch_document
 
@@ -35,8 +36,8 @@ def stop(
 ) -> None:
     """End a run, or turn an agent, or everything, away.
 
-    Each notices at its next gate. An agent that is stopped is turned away, also in runs that it begins later, until
-    `assentry go --agent NAME`.
+    Each notices at its next gate. What it has waiting for people is withdrawn, and stays withdrawn. An agent that is
+    stopped is turned away, also in runs that it begins later, until `assentry go --agent NAME`.
 
     Example: assentry stop --agent cleanup --reason "wrong folder"
     """
@@ -83,19 +84,22 @@ def _hold(
         raise typer.BadParameter("say which: a RUN, --agent NAME or --all")
 
     async def work(desk: Desk) -> None:
-        over, person = desk.oversight, desk.person()
+        over, person, withdrawn = desk.oversight, desk.person(), Withdrawn()
         if run_id:
             run = await over.find(run_id)
             match setting:
                 case Setting.STOP:
-                    done = [await over.stop(person, run, reason)]
+                    done = [await over.stop(person, run, reason, withdrawn=withdrawn)]
                 case Setting.PAUSE:
                     done = [await over.pause(person, run, reason)]
                 case _:
                     done = [await over.go(person, run)]
         else:
             whom = EVERYTHING if everything else agent
-            held = over.release(person, whom) if setting is Setting.GO else over.hold(person, whom, setting, reason)
+            if setting is Setting.GO:
+                held = over.release(person, whom)
+            else:
+                held = over.hold(person, whom, setting, reason, withdrawn=withdrawn)
             if not as_json:
                 say(_announced(setting, whom))
             done = []
@@ -110,10 +114,12 @@ def _hold(
                 style="dim",
             )
         if as_json:
-            told: dict[str, Json] = {"runs": [run_document(run) for run in done]}
+            told: dict[str, Json] = {"runs": [run_document(run) for run in done], "withdrawn": withdrawn.requests}
             return print_json({**told, "switches": [switch_document(switch) for switch in still]})
         if run_id:
             _tell(done[0])
+        if withdrawn.requests:
+            say(f"{counted(withdrawn.requests, 'request')} {'was' if withdrawn.requests == 1 else 'were'} withdrawn")
         if setting is Setting.GO:
             for switch in still:
                 say(Text(f"{switch_words(switch)}; {release_words(switch)}", style="yellow"))

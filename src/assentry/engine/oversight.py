@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 
 from assentry.core.advance import advance
 from assentry.core.authority import ASSENTRY, Principal, may_release
@@ -16,6 +17,14 @@ from assentry.core.switch import EVERYTHING, Setting, Switch, holding
 from assentry.core.switching import counted, turned
 from assentry.errors import Conflict, NotAllowed, NotFound, StaleRequest
 from assentry.ports import Filter, RunFilter, Step, Store, View
+
+
+@dataclass(slots=True)
+class Withdrawn:
+    """How many requests a stop has withdrawn so far."""
+
+    requests: int = 0
+
 
 OPEN = (RunState.RUNNING, RunState.PARKED, RunState.PAUSED, RunState.ORPHANED, RunState.STOPPING)
 _PAGE = 100
@@ -93,39 +102,45 @@ class Oversight:
             after = page[-1].id
         return tuple(found)
 
-    async def stop(self, by: Principal, run: Run, reason: str = "") -> Run:
+    async def stop(self, by: Principal, run: Run, reason: str = "", *, withdrawn: Withdrawn | None = None) -> Run:
         """The run ends at its next gate; what it still waits for is withdrawn. So are the runs that work for it."""
         stopped = await self._moved(run, Stop(by.name, without_secrets(reason)))
-        await self.ends_with(by, run, reason)
+        await self.ends_with(by, run, reason, withdrawn)
         return stopped
 
-    async def ends_with(self, by: Principal, run: Run, reason: str) -> None:
+    async def ends_with(self, by: Principal, run: Run, reason: str, withdrawn: Withdrawn | None = None) -> None:
         """What a run that was stopped still waits for is withdrawn, and the runs that work for it are stopped too."""
-        await self._each_pending(run, Cancel(by.name, "its run was stopped"))
+        moved = await self._each_pending(run, Cancel(by.name, "its run was stopped"))
+        if withdrawn is not None:
+            withdrawn.requests += moved
         for child in await self._open_children(run):
             if child.state is not RunState.STOPPING:
                 with suppress(Conflict):
-                    await self.stop(by, child, reason)
+                    await self.stop(by, child, reason, withdrawn=withdrawn)
 
     async def switches(self) -> tuple[Switch, ...]:
         """The stop switches that hold somebody up."""
         return tuple(switch for switch in await self._store.switches(self._workspace) if switch.is_held)
 
-    async def hold(self, by: Principal, agent: str, setting: Setting, reason: str = "") -> AsyncIterator[Run]:
+    async def hold(
+        self, by: Principal, agent: str, setting: Setting, reason: str = "", *, withdrawn: Withdrawn | None = None
+    ) -> AsyncIterator[Run]:
         """An agent, or everything, does nothing more until somebody says go; each run that was held is given.
 
         The switch is set first: from then on every process turns it away or lets it wait. Its runs and whatever else
-        it waits for follow.
+        it waits for follow. What a stop withdraws is counted in `withdrawn`.
         """
         await self._turn(by, agent, setting, reason)
         for run in await self.everything("" if agent == EVERYTHING else agent):
             with suppress(Conflict):  # it ended, or was held, by itself meanwhile
                 if setting is Setting.STOP and run.state is not RunState.STOPPING:
-                    yield await self.stop(by, run, reason)
+                    yield await self.stop(by, run, reason, withdrawn=withdrawn)
                 elif setting is Setting.PAUSE and run.state in (RunState.RUNNING, RunState.PARKED, RunState.ORPHANED):
                     yield await self.pause(by, run, reason, switch=agent)
         event = Freeze(by.name) if setting is Setting.PAUSE else Cancel(by.name, "its agent was stopped")
-        await self._each_waiting(agent, event)
+        moved = await self._each_waiting(agent, event)
+        if withdrawn is not None and setting is Setting.STOP:
+            withdrawn.requests += moved
 
     async def release(self, by: Principal, agent: str) -> AsyncIterator[Run]:
         """What was held goes on, and so does time, except where another switch holds it; gives each run that does.
@@ -200,18 +215,22 @@ class Oversight:
         event: Cancel | Freeze | Thaw,
         still: tuple[Switch, ...] = (),
         but: Collection[str] = (),
-    ) -> None:
-        """The same happens to everything that waits for people for this agent, or at all, but not for some runs."""
+    ) -> int:
+        """The same happens to everything that waits for people for this agent, or at all, but not for some runs.
+
+        How many requests it happened to.
+        """
+        moved = 0
         wanted = Filter(states=(State.PENDING,), agent="" if agent == EVERYTHING else agent)
         after = ""
         while True:
             page = await self._store.requests(self._workspace, wanted, after=after, limit=_PAGE)
             for request in page.requests:
                 if holding(still, request.ask.agent) is None and request.ask.run not in but:
-                    await self._store.transact(self._workspace, request.id, _if_pending(event))
+                    moved += await self._happens(event, request)
             after = page.next
             if not after:
-                return
+                return moved
 
     async def everything(self, agent: str = "") -> tuple[Run, ...]:
         """Every run that is not over, of one agent or of all."""
@@ -232,12 +251,14 @@ class Oversight:
         change = await self._store.transact(self._workspace, None, step, run=run.id, awaiting=awaiting)
         return change.run if change is not None and change.run is not None else run
 
-    async def _each_pending(self, run: Run, event: Cancel | Freeze | Thaw) -> None:
-        """The same happens to everything that the run waits for."""
+    async def _each_pending(self, run: Run, event: Cancel | Freeze | Thaw) -> int:
+        """The same happens to everything that the run waits for: how many requests that was."""
+        pending = [request for request in await self.steps(run) if request.state is State.PENDING]
+        return sum([await self._happens(event, request) for request in pending])
 
-        for request in await self.steps(run):
-            if request.state is State.PENDING:
-                await self._store.transact(self._workspace, request.id, _if_pending(event))
+    async def _happens(self, event: Cancel | Freeze | Thaw, request: Request) -> bool:
+        """Whether the request was still pending, so that the event changed it."""
+        return await self._store.transact(self._workspace, request.id, _if_pending(event)) is not None
 
 
 def _if_pending(event: Cancel | Freeze | Thaw) -> Step:

@@ -18,7 +18,7 @@ from assentry.core.run import Run
 from assentry.core.switch import EVERYTHING, Setting, Switch
 from assentry.engine.inbox import Inbox
 from assentry.engine.judgement import Judgement
-from assentry.engine.oversight import Oversight
+from assentry.engine.oversight import Oversight, Withdrawn
 from assentry.engine.rules import Rules
 from assentry.errors import NotFound, StoreElsewhere, StoreError
 from assentry.ports import Filter, Logged, Page, RunFilter, Store, StoredPolicy
@@ -197,29 +197,35 @@ class RemoteOversight(Oversight):
     async def pause(self, by: Principal, run: Run, reason: str = "", *, switch: str = "") -> Run:
         return await self._turned(run, "pause", reason)
 
-    async def stop(self, by: Principal, run: Run, reason: str = "") -> Run:
-        return await self._turned(run, "stop", reason)
+    async def stop(self, by: Principal, run: Run, reason: str = "", *, withdrawn: Withdrawn | None = None) -> Run:
+        return await self._turned(run, "stop", reason, withdrawn)
 
     async def go(self, by: Principal, run: Run, *, switch: bool = False) -> Run:
         return await self._turned(run, "go", "")
 
-    async def hold(self, by: Principal, agent: str, setting: Setting, reason: str = "") -> AsyncIterator[Run]:
-        async for run in self._switched(agent, str(setting), reason):
+    async def hold(
+        self, by: Principal, agent: str, setting: Setting, reason: str = "", *, withdrawn: Withdrawn | None = None
+    ) -> AsyncIterator[Run]:
+        async for run in self._switched(agent, str(setting), reason, withdrawn):
             yield run
 
     async def release(self, by: Principal, agent: str) -> AsyncIterator[Run]:
         async for run in self._switched(agent, "go", ""):
             yield run
 
-    async def _turned(self, run: Run, what: str, reason: str) -> Run:
+    async def _turned(self, run: Run, what: str, reason: str, withdrawn: Withdrawn | None = None) -> Run:
         body = {"reason": reason} if what != "go" else {}
-        await self._line.post(f"/api/v1/runs/{run.code}/{what}", body)
+        told = await self._line.post(f"/api/v1/runs/{run.code}/{what}", body)
+        _count(told, withdrawn)
         return await self._store.run(self._workspace, run.id) or run
 
-    async def _switched(self, agent: str, setting: str, reason: str) -> AsyncIterator[Run]:
+    async def _switched(
+        self, agent: str, setting: str, reason: str, withdrawn: Withdrawn | None = None
+    ) -> AsyncIterator[Run]:
         before = {run.id: run.version for run in await self.everything("" if agent == EVERYTHING else agent)}
         whom: dict[str, Json] = {"everything": True} if agent == EVERYTHING else {"agent": agent}
-        await self._line.post("/api/v1/switches", {**whom, "setting": setting, "reason": reason})
+        told = await self._line.post("/api/v1/switches", {**whom, "setting": setting, "reason": reason})
+        _count(told, withdrawn)
         for run_id, version in before.items():
             run = await self._store.run(self._workspace, run_id)
             if run is not None and run.version > version:
@@ -297,6 +303,11 @@ class RemoteRules(Rules):
             if each.id == grant_id:
                 return each
         raise NotFound(f"there is no grant {grant_id}")
+
+
+def _count(told: Mapping[str, Any], withdrawn: Withdrawn | None) -> None:
+    if withdrawn is not None:
+        withdrawn.requests += int(told.get("withdrawn", 0))
 
 
 def _one(record: Any) -> Request | None:

@@ -243,9 +243,10 @@ class SwitchList(BaseModel):
 
 
 class SwitchTurned(SwitchList):
-    """The switches as they are now, and the runs that were moved."""
+    """The switches as they are now, the runs that were moved, and how many requests a stop withdrew."""
 
     runs: list[RunDocument]
+    withdrawn: int
 
 
 class RunPage(BaseModel):
@@ -256,9 +257,10 @@ class RunPage(BaseModel):
 
 
 class RunGiven(BaseModel):
-    """A run as it stands now."""
+    """A run as it stands now, and how many requests were withdrawn because it was stopped."""
 
     run: RunDocument
+    withdrawn: int
 
 
 class Timeline(BaseModel):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from assentry.core.run import RunState
 from assentry.engine.chronicle import MOST_STEPS
-from assentry.engine.oversight import OPEN
+from assentry.engine.oversight import OPEN, Withdrawn
 from assentry.ports import RunFilter
 from assentry.server.api.answers import RunGiven, RunPage, Timeline, told
 from assentry.server.api.asking import NO_REASON, After, Limit, RunCode, Why
@@ -66,14 +66,14 @@ async def go(visitor: Person, code: RunCode) -> dict[str, Any]:
 
 
 async def _held(visitor: Visitor, code: str, how: Literal["pause", "stop", "go"], reason: str) -> dict[str, Any]:
-    over, by = visitor.room.oversight, visitor.principal
+    over, by, withdrawn = visitor.room.oversight, visitor.principal, Withdrawn()
     run = await over.find(code)
     match how:
         case "pause":
             moved = await over.pause(by, run, reason)
         case "stop":
-            moved = await over.stop(by, run, reason)
+            moved = await over.stop(by, run, reason, withdrawn=withdrawn)
         case _:
             moved = await over.go(by, run)
     made: dict[str, Any] = plain_json(run_document(moved))
-    return {"run": made}
+    return {"run": made, "withdrawn": withdrawn.requests}

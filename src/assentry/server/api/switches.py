@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from assentry.core.switch import EVERYTHING, Setting
+from assentry.engine.oversight import Withdrawn
 from assentry.server.api.answers import SwitchList, SwitchTurned, told
 from assentry.server.api.asking import Body, Words
 from assentry.server.problems import Problem
@@ -36,18 +37,19 @@ async def switches(visitor: Person) -> dict[str, Any]:
 async def turn(visitor: Person, turn: Turn) -> dict[str, Any]:
     """Holds up an agent, or everything, at its next gate; `go` lets it on. Name either `agent` or `everything`.
 
-    The switch is set first, so nothing new begins; then the open runs follow, and come back in the answer.
+    The switch is set first, so nothing new begins; then the open runs follow, and come back in the answer. A stop also
+    withdraws what waits: `withdrawn` says how many requests.
     """
     agent = turn.agent.strip()
     if bool(agent) == turn.everything or agent == EVERYTHING:
         raise Problem(422, 'say whom: either "agent": "NAME" or "everything": true')
-    over, by, whom = visitor.room.oversight, visitor.principal, agent or EVERYTHING
+    over, by, whom, withdrawn = visitor.room.oversight, visitor.principal, agent or EVERYTHING, Withdrawn()
     if turn.setting is Setting.GO:
         moved = [run async for run in over.release(by, whom)]
     else:
-        moved = [run async for run in over.hold(by, whom, turn.setting, turn.reason)]
+        moved = [run async for run in over.hold(by, whom, turn.setting, turn.reason, withdrawn=withdrawn)]
     runs: list[Any] = plain_json([run_document(run) for run in moved])
-    return {"switches": await _held(visitor), "runs": runs}
+    return {"switches": await _held(visitor), "runs": runs, "withdrawn": withdrawn.requests}
 
 
 async def _held(visitor: Visitor) -> list[dict[str, Any]]:
