@@ -169,7 +169,22 @@ def test_a_worker_says_that_its_database_is_new(here: Path) -> None:
         told = worker.stderr.readline()
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=20)
-    assert f"{here / 'assentry.db'} is new and empty: it begins here" in told
+    assert f"no agent has asked for anything yet in workspace default of {here / 'assentry.db'}" in told
+
+
+def test_a_worker_does_not_call_a_database_new_where_a_policy_was_applied(
+    assentry: Assentry, here: Path, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSENTRY_DATABASE", postgres_database)
+    (here / "p.yaml").write_text("autonomy: cautious\n")
+    assentry("policy", "apply", "p.yaml")
+    with subprocess.Popen([*COMMAND, "worker"], stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        told = worker.stderr.readline() + worker.stderr.readline()
+        worker.send_signal(signal.SIGTERM)
+        told += worker.communicate(timeout=20)[1]
+    assert "no agent has asked for anything yet" in told
+    assert "new and empty" not in told
 
 
 @pytest.mark.parametrize(

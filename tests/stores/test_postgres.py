@@ -20,6 +20,7 @@ from assentry.errors import StoreBusy, StoreError
 from assentry.ports import Filter, Store, View
 from assentry.stores.listing import listing
 from assentry.stores.postgres import PostgresStore
+from assentry.stores.postgres.connect import translated
 from assentry.stores.postgres.store import DIALECT
 from assentry.stores.postgres.writes import SQL
 from assentry.testing.store_contract import StoreContract
@@ -87,6 +88,36 @@ async def test_an_address_that_is_none_is_refused_without_repeating_it() -> None
 async def test_the_address_shows_no_user_and_no_password() -> None:
     store = PostgresStore("postgresql://somebody:SECRET@db.example.org:5433/assentry")
     assert store.address == "postgresql://db.example.org:5433/assentry"
+
+
+async def test_a_database_or_a_user_that_does_not_exist_is_called_that(postgres_emptied: str) -> None:
+    nowhere = urlunsplit(urlsplit(postgres_emptied)._replace(path="/nodb"))
+    for url, says in (
+        (nowhere, "there is no database at postgresql:///nodb?host=/"),
+        (postgres_emptied.replace("postgres@", "nobody9@"), "does not know this user; create it with `createuser`"),
+    ):
+        with pytest.raises(StoreError) as caught:
+            await PostgresStore(url).open()
+        one_line(caught.value, says)
+        assert "cannot be reached" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ('FATAL:  password authentication failed for user "u"', "check user and password"),
+        ('FATAL:  Peer authentication failed for user "u"', "check user and password"),
+        ("fe_sendauth: no password supplied", "check user and password"),
+        ('FATAL:  no pg_hba.conf entry for host "::1", user "u", database "d"', "check user and password"),
+        ("FATAL:  sorry, too many clients already", "takes no more connections"),
+        ("FATAL:  the database system is starting up", "cannot be reached"),
+        ("Connection refused", "cannot be reached"),
+    ],
+)
+def test_a_server_that_lets_nobody_in_says_why_in_words_alone(said: str, means: str) -> None:
+    error = psycopg.OperationalError(f'connection failed: connection to server on socket "/s" failed: {said}')
+    assert error.sqlstate is None
+    one_line(translated(error, "postgresql:///d"), "postgresql:///d", means)
 
 
 async def test_a_server_that_is_not_there_is_named_at_once_and_tried_again() -> None:

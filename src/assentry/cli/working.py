@@ -53,7 +53,7 @@ def found(target: str) -> Gate:
     return value
 
 
-async def _is_empty(gate: Gate) -> bool:
+async def _is_unused(gate: Gate) -> bool:
     """Nobody has asked for anything in this workspace yet."""
     store, workspace = store_of(gate), gate.workspace
     runs, page = await asyncio.gather(
@@ -68,10 +68,11 @@ async def _serve(gate: Gate, target: str, capacity: int) -> None:
         async with gate.worker(capacity=capacity):
             works = f"for {target} on" if target else "without a module (deadlines, ladders and leases) on"
             tell(f"working {works} {store_of(gate).address}; Ctrl-C or SIGTERM ends it in order")
-            if await _is_empty(gate):
+            if await _is_unused(gate):
                 tell(
-                    f"{store_of(gate).address} is new and empty: it begins here; if agents work already, they work on "
-                    "another database (run this in their directory, or give both one ASSENTRY_DATABASE)"
+                    f"no agent has asked for anything yet in workspace {gate.workspace} of {store_of(gate).address}; "
+                    "if agents work already, they work on another database (run this in their directory, or give both "
+                    "one ASSENTRY_DATABASE)"
                 )
             await stop.wait()
             tell(

@@ -7,8 +7,10 @@ login, the database or the address set.
 The connections block, and each belongs to one thread: psycopg on an event loop takes twice the processor time.
 """
 
+import re
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -127,23 +129,60 @@ def translated(error: psycopg.Error, where: str) -> AssentryError:
         case errors.LockNotAvailable() | errors.QueryCanceled():
             return StoreBusy(f"others hold what is wanted in {where} for longer than they should; try again")
         case errors.TooManyConnections():
-            return StoreBusy(f"{where} takes no more connections; raise max_connections or close some")
+            return _full(where)
         case errors.DiskFull():
             return StoreFull(f"no space is left for {where}; nothing was changed: free some space and try again")
         case errors.ReadOnlySqlTransaction():
             return StoreError(f"{where} is read-only (a standby?); name the primary server")
         case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification():
-            return StoreError(f"{where} does not let this user in; check user and password")
+            return _not_let_in(where)
         case errors.InvalidCatalogName():
-            return StoreError(f"there is no database at {where}; create it with `createdb`")
+            return _no_database(where)
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.UndefinedFunction():
             return StoreError(f"the schema {SCHEMA} of {where} is incomplete; restore a backup or use another database")
         case errors.CharacterNotInRepertoire() | errors.UntranslatableCharacter() | errors.DataError():
             return StoreError(f"{where} cannot hold a value ({type(error).__name__}); pass plain text")
+        case psycopg.OperationalError(sqlstate=None) if refused := _refused(str(error), where):
+            return refused
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return Unreachable(f"{where} cannot be reached; see that PostgreSQL runs there, then try again")
         case _:
             return StoreError(f"{where} refused a statement ({type(error).__name__}); report this")
+
+
+def _refused(said: str, where: str) -> StoreError | None:
+    """What a server meant that let nobody in, which comes without a code: only its words tell it from one that is away.
+
+    In another language than English it is taken for one that cannot be reached.
+    """
+    for pattern, error in _REFUSALS:
+        if re.search(pattern, said):
+            return error(where)
+    return None
+
+
+def _no_database(where: str) -> StoreError:
+    return StoreError(f"there is no database at {where}; create it with `createdb`")
+
+
+def _no_user(where: str) -> StoreError:
+    return StoreError(f"{where} does not know this user; create it with `createuser`, or name another in the address")
+
+
+def _not_let_in(where: str) -> StoreError:
+    return StoreError(f"{where} does not let this user in; check user and password")
+
+
+def _full(where: str) -> StoreBusy:
+    return StoreBusy(f"{where} takes no more connections; raise max_connections or close some")
+
+
+_REFUSALS: tuple[tuple[str, Callable[[str], StoreError]], ...] = (
+    (r'FATAL: +database ".*" does not exist', _no_database),
+    (r'FATAL: +role ".*" does not exist', _no_user),
+    (r"FATAL: +.*authentication failed|no password supplied|FATAL: +no pg_hba.conf entry", _not_let_in),
+    (r"FATAL: +(sorry, too many clients|too many connections for|remaining connection slots)", _full),
+)
 
 
 def is_lost(error: BaseException, connection: Connection) -> bool:
