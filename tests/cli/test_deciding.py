@@ -24,7 +24,11 @@ CARD = {
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {"path": {"type": "string"}, "keep": {"type": "integer"}, "tags": {"type": "array"}},
+    "properties": {
+        "path": {"type": "string"},
+        "keep": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
     "additionalProperties": False,
 }
 
@@ -238,7 +242,10 @@ def test_modify_sets_values_by_the_schema(assentry: Assentry, agent: Agent) -> N
     ("options", "complaint"),
     [
         (["--set", "depth=1"], "has no argument 'depth'; there are: keep, path, tags"),
-        (["--set", "keep=many"], "keep is not JSON"),
+        (["--set", "keep=many"], "`keep` must be an integer, got text\n"),
+        (["--set", "tags=3"], "`tags` must be a list of texts, got an integer\n"),
+        (["--set", "tags=x"], """`tags` must be a list of texts: --set 'tags=["x"]'"""),
+        (["--set", "tags=[3]"], "`tags.0` must be text, got an integer\n"),
         (["--args", '{"keep": "many"}'], "do not fit the schema"),
         (["--args", "[1]"], "must be a JSON object"),
         (["--args", "{"], "is not JSON"),
@@ -317,7 +324,7 @@ def test_answers_are_text_choices_numbers_or_json(assentry: Assentry, agent: Age
     assert "choose one of" in assentry("answer", choices, "middle", code=1).err
     assert "answered" in assentry("answer", choices, "2").out
     number = agent.wonders("How many?", schema={"type": "integer"})
-    assert "do not fit" in assentry("answer", number, "--json-value", '"x"', code=1).err
+    assert "does not fit" in assentry("answer", number, "--json-value", '"x"', code=1).err
     assentry("answer", number, "7")
     free = agent.wonders("Anything?")
     assentry("answer", free, "12")

@@ -171,7 +171,7 @@ async def test_what_the_schema_refuses_is_said_in_the_form(here: Path, agent: Ag
         await seat.sees("nothing was changed")
         seat.top.query_one("#field-0", Input).value = "9"
         await seat.press("ctrl+s")
-        await seat.sees("must satisfy maximum")
+        await seat.sees("must be at most")
 
 
 async def test_choosing_replaces_approving_and_shows_exactly_what_it_runs(here: Path, agent: Agent) -> None:

@@ -59,7 +59,7 @@ async def test_a_change_that_takes_long_to_check_is_refused_and_nobody_waits_for
     answer = await changing
     assert time.process_time() - began < 5
     assert answer.status_code == 422
-    assert ("too long" if first > 0 else "must satisfy minimum") in answer.json()["detail"]
+    assert ("too long" if first > 0 else "must be at least") in answer.json()["detail"]
 
 
 def refs(depth: int) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def test_every_check_ends_soon(value: dict[str, Any], schema: dict[str, Any]) ->
 )  # fmt: skip
 def test_what_is_only_long_is_checked(value: list[Any], items: dict[str, Any]) -> None:
     check_fits({"xs": value}, of_items(items), "arguments")
-    with pytest.raises(InvalidDecision, match=rf"xs\.{len(value)}: must satisfy"):
+    with pytest.raises(InvalidDecision, match=rf"`xs\.{len(value)}[`.]"):
         check_fits({"xs": [*value, {"a": 7}]}, of_items({**items, "not": {"const": {"a": 7}}}), "arguments")
 
 

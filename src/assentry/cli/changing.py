@@ -18,6 +18,7 @@ from assentry.core.advance import phrase
 from assentry.core.briefing import Briefing, Difference
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate
+from assentry.core.kind_words import kind_wanted
 from assentry.core.request import Question, Request
 from assentry.core.verdict import GateKind
 from assentry.engine.inbox import Inbox
@@ -171,6 +172,7 @@ def _properties(card: Briefing) -> Mapping[str, Any]:
 def _value(card: Briefing, name: str, text: str) -> Json:
     """The value that `text` stands for: text where text is expected, else JSON."""
     described = _properties(card).get(name)
+    wanted = kind_wanted(described)
     kind = described.get("type") if isinstance(described, Mapping) else None
     if kind == "string" or (kind is None and isinstance(card.args.get(name), str)):
         return text
@@ -180,5 +182,7 @@ def _value(card: Briefing, name: str, text: str) -> Json:
         if kind is None:
             return text
         if kind == "array":
-            raise InvalidDecision(f"""{name} is a list: --set '{name}=["{text[:40]}"]'""") from None
+            raise InvalidDecision(f"""`{name}` must be {wanted}: --set '{name}=["{text[:40]}"]'""") from None
+        if wanted and kind != "object":
+            raise InvalidDecision(f"`{name}` must be {wanted}, got text") from None
         raise

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from assentry.core.action import Json
+from assentry.core.kind_words import kind_of, kind_wanted
 from assentry.errors import InvalidArguments, InvalidDecision
 
 _MOST_PROBLEMS = 5
@@ -40,8 +41,35 @@ def check_fits(value: Json, schema: Mapping[str, Json] | None, what: str, sealed
         wrong = (each for each in errors if not (isinstance(each.instance, str) and each.instance in sealed))
         problems = list(islice(wrong, _MOST_PROBLEMS))
     if problems:
-        said = "; ".join(f"{'.'.join(map(str, p.absolute_path)) or what}: must satisfy {p.validator}" for p in problems)
-        raise InvalidDecision(f"{what} do not fit the schema: {said}")
+        said = "; ".join(dict.fromkeys(_told(each, what) for each in problems))
+        raise InvalidDecision(f"{what} {'do' if what.endswith('s') else 'does'} not fit the schema: {said}")
+
+
+def _told(problem: Any, what: str) -> str:
+    """What does not fit, where, and what would. Of what was given only the kind is said, never the value."""
+    path, instance, said = list(map(str, problem.absolute_path)), problem.instance, problem.validator_value
+    name = f"`{'.'.join(path)}`" if path else what
+    match problem.validator:
+        case "required" if isinstance(instance, Mapping):
+            return "; ".join(f"`{'.'.join([*path, each])}` is missing" for each in said if each not in instance)
+        case "additionalProperties" if said is False and "patternProperties" not in problem.schema:
+            odd = [each for each in instance if each not in problem.schema.get("properties", ())]
+            return "; ".join(f"`{'.'.join([*path, each])}` is not a parameter" for each in odd[:_MOST_PROBLEMS])
+        case "enum" | "const":
+            return f"{name} must be one of the allowed values"
+        case "type" | "anyOf" | "oneOf" if _is_of_another_kind(problem) and (wanted := kind_wanted(problem.schema)):
+            return f"{name} must be {wanted}, got {kind_of(instance)}"
+        case "minimum" | "maximum" if isinstance(said, int | float):
+            return f"{name} must be at {'least' if problem.validator == 'minimum' else 'most'} {said}"
+        case word:
+            return f"{name} must satisfy {word}"
+
+
+def _is_of_another_kind(problem: Any) -> bool:
+    """Nothing but its kind keeps the value from fitting."""
+    return problem.validator == "type" or (
+        bool(problem.context) and all(each.validator == "type" and not each.relative_path for each in problem.context)
+    )
 
 
 class _TooLong(Exception):

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from assentry.core.action import Json
 from assentry.core.canonical import MAX_DEPTH, canonical
+from assentry.core.kind_words import kind_of
 from assentry.errors import GuardError, InvalidArguments
 
 
@@ -174,8 +175,7 @@ def _problem(error: Mapping[str, Any]) -> str:
     expected = next((words for start, words in _EXPECTED.items() if kind.startswith(start)), "")
     if not expected:
         return f"`{name}`: {kind.replace('_', ' ')}"
-    got = _KINDS.get(type(error["input"]), type(error["input"]).__name__)
-    return f"`{name}` must be {expected}, got {got}"
+    return f"`{name}` must be {expected}, got {kind_of(error['input'])}"
 
 
 _EXPECTED = {
@@ -184,10 +184,6 @@ _EXPECTED = {
     "dict_type": "a mapping", "model_type": "a mapping", "dataclass_type": "a mapping", "datetime_": "a date and time",
     "date_": "a date", "time_": "a time", "time_delta_": "a duration", "uuid_": "a UUID", "bytes_type": "bytes",
     "literal_error": "one of the allowed values", "enum": "one of the allowed values", "none_required": "null",
-}  # fmt: skip
-_KINDS = {
-    str: "text", int: "an integer", float: "a number", bool: "true or false", list: "a list", tuple: "a list",
-    dict: "a mapping", type(None): "null", bytes: "bytes",
 }  # fmt: skip
 
 
