@@ -275,6 +275,7 @@ grown = st.tuples(reads, mixed, st.sampled_from([" ", "; ", " | ", "\n", ""])).m
 texts = mixed | grown | st.text(max_size=60)
 
 
+@settings(derandomize=True)
 @given(texts, reads)
 def test_a_read_on_the_next_line_makes_no_answer_kinder(text: str, read: str) -> None:
     if text.strip(" \t\n").endswith(("|", "&&")) or not text.strip(" \t\n"):
@@ -282,6 +283,7 @@ def test_a_read_on_the_next_line_makes_no_answer_kinder(text: str, read: str) ->
     assert is_read(text) or not is_read(text + "\n" + read)
 
 
+@settings(derandomize=True)
 @given(texts, st.integers(0, 80), st.sampled_from(["'", '"', "\\", "''", '""', " ", "\t", "\n"]))
 def test_more_quotes_and_blanks_never_hide_what_destroys(text: str, at: int, mark: str) -> None:
     """Only where both spellings are the same words to bash."""
@@ -298,6 +300,7 @@ def _values(command: object) -> object:
     return [word.value for word in command.words], [(sign, word.value) for sign, word in command.redirects]  # type: ignore[attr-defined]
 
 
+@settings(derandomize=True)
 @given(st.lists(st.tuples(reads, st.sampled_from([";", "&&", "||", "\n", "|"])), min_size=1, max_size=4))
 def test_several_are_reads_only_if_each_is(parts: list[tuple[str, str]]) -> None:
     whole = "".join(text.rstrip("\n; ") + " " + sign + " " for text, sign in parts) + "ls"
@@ -305,6 +308,7 @@ def test_several_are_reads_only_if_each_is(parts: list[tuple[str, str]]) -> None
     assert not is_read(whole.replace("ls", "foo", 1) if "ls" in whole else "foo")
 
 
+@settings(derandomize=True)
 @given(texts)
 def test_alarms_and_reading_exclude_each_other(text: str) -> None:
     shell = read_shell(text)
@@ -446,7 +450,7 @@ def test_the_yard_shows_what_a_write_does(yard: Path, tmp_path: Path) -> None:
     assert before
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mixed | grown)
 def test_bash_changes_nothing_with_whatever_counts_as_a_read(yard: Path, text: str) -> None:
     if is_read(text):
@@ -475,7 +479,7 @@ lines = st.lists(
 ).map(lambda parts: "".join(" ".join([program, *rest]) + sign for program, rest, sign in parts) + "ls end")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(lines | mixed)
 def test_bash_gives_programs_the_words_that_were_judged(
     listeners: Path, tmp_path_factory: pytest.TempPathFactory, text: str
