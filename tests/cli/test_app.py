@@ -83,6 +83,24 @@ def test_a_mistake_on_the_command_line_is_one_line_and_code_2(assentry: Assentry
     assert assentry("show", "--json", code=2).json["error"]["exit"] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "there"),
+    [
+        (("pending", "--state", "foo"), "'pending', 'approved'"),
+        (("runs", "--state", "foo"), "'running', 'parked'"),
+        (("pending", "--risk", "foo"), "'safe', 'risky', 'dangerous', 'critical'."),
+        (("reconcile", "7k", "foo"), "'done', 'failed', 'retry'."),
+    ],
+)
+def test_a_word_that_is_not_known_is_a_mistake_that_lists_what_there_is(
+    assentry: Assentry, words: tuple[str, ...], there: str
+) -> None:
+    done = assentry(*words, code=2)
+    assert f"'foo' is not one of {there}" in done.err
+    assert "Value error" not in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_settings_that_cannot_be_used_are_one_line(assentry: Assentry) -> None:
     done = assentry("--database", "mysql://x", "pending", code=1)
     assert "not supported" in done.err

@@ -95,7 +95,7 @@ def test_pending_shows_other_states(assentry: Assentry, agent: Agent) -> None:
     assentry("deny", request.code, "--reason", "no")
     assert request.code in assentry("pending", "--state", "denied").out
     assert request.code in assentry("pending", "--state", "all").out
-    assert "undo-asked" in assentry("pending", "--state", "gone", code=1).err
+    assert "undo-asked" in assentry("pending", "--state", "gone", code=2).err
 
 
 def test_the_card_stands_in_the_order_in_which_it_matters(assentry: Assentry, agent: Agent) -> None:
@@ -337,6 +337,9 @@ def test_revise_sends_it_back(assentry: Assentry, agent: Agent) -> None:
     assentry("revise", request.code, "shorter")
     after = agent.now(request)
     assert (after.state, after.reason) == (State.REVISED, "shorter")
+    told = assentry("approve", request.code, code=3).err
+    assert "was already sent back by" in told
+    assert "it is" not in told
 
 
 def test_who_is_nobody_in_the_policy_may_look_but_not_decide(assentry: Assentry, agent: Agent, here: Path) -> None:

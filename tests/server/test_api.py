@@ -171,6 +171,11 @@ async def test_approving_and_allowing_similar_covers_the_next_and_never_what_is_
     assert "critical" in (await desk.post(f"/requests/{rocket.code}/allow-similar", refused, "operator", 422))["detail"]
 
 
+async def test_a_head_of_the_front_page_is_answered_like_a_get(desk: Reception) -> None:
+    got, head = await desk.client.get("/"), await desk.client.head("/")
+    assert head.status_code == got.status_code != 405
+
+
 async def test_the_stop_switch_holds_and_lets_go(desk: Reception) -> None:
     turned = await desk.post("/switches", {"setting": "stop", "agent": "sweeper", "reason": "wrong shelf"})
     assert [(each["agent"], each["setting"], each["by"]) for each in turned["switches"]] == [("sweeper", "stop", "bea")]

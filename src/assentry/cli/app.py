@@ -174,7 +174,8 @@ def run(args: list[str]) -> int:
             raise
         return failed(problem, as_json=as_json)
     except typer.TyperException as problem:
-        return misused(problem.format_message(), as_json=as_json)
+        # Pydantic, which typer has read enumerations, puts the kind of its error before what it says.
+        return misused(problem.format_message().replace("': Value error, ", "': ", 1), as_json=as_json)
     except typer.Abort:
         tell("nothing was changed")
         return 1

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import typer
 from rich.text import Text
 
 from assentry.assemble import Desk
@@ -16,7 +17,7 @@ from assentry.core.request import Executor, Kind, Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.text import ago
 from assentry.core.waiting import not_waited_for
-from assentry.errors import InvalidArguments, NotAllowed
+from assentry.errors import NotAllowed
 from assentry.telling.card_document import document
 
 EVERY_STATE = "all"
@@ -58,8 +59,14 @@ def states(names: Sequence[str]) -> tuple[State, ...]:
     wanted = [name.strip().lower().replace(" ", "-") for name in names]
     for name in wanted:
         if name not in known:
-            raise InvalidArguments(f"there is no state {name!r}; there are {', '.join(known)} and {EVERY_STATE}")
+            raise no_state(name, [*known, EVERY_STATE])
     return tuple(known[name] for name in wanted)
+
+
+def no_state(name: str, known: Sequence[str]) -> typer.BadParameter:
+    """The mistake on the command line, with what there is."""
+    there = ", ".join(f"'{each}'" for each in known)
+    return typer.BadParameter(f"{name!r} is not one of {there}.", param_hint="--state")
 
 
 async def run_named(desk: Desk, prefix: str) -> str:

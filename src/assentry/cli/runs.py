@@ -8,13 +8,13 @@ from assentry.assemble import Desk
 from assentry.cli.group import Group
 from assentry.cli.plain import print_json
 from assentry.cli.print import banner, block, say
+from assentry.cli.requests import EVERY_STATE, no_state
 from assentry.cli.run_list import nothing_runs, runs_table
 from assentry.cli.sections import Sections
 from assentry.cli.session import AsJson, at_desk
 from assentry.cli.switches import Reason, go, stop
 from assentry.core.run import RunState
 from assentry.engine.chronicle import MOST_STEPS
-from assentry.errors import InvalidArguments
 from assentry.ports import RunFilter
 from assentry.telling.run_documents import run_document, tree_document
 from assentry.telling.timeline import timeline
@@ -43,9 +43,10 @@ def runs(
     Example: assentry runs --agent cleanup
     """
 
+    states = () if everything else _states(state)
+
     async def work(desk: Desk) -> None:
         over = desk.oversight
-        states = () if everything else _states(state)
         found = await over.page(RunFilter(states=states, agent=agent), after=after, limit=limit + 1)
         following = found[limit - 1].id if len(found) > limit else ""
         found = found[:limit]
@@ -110,10 +111,10 @@ def cancel(ctx: typer.Context, run_id: RunId, reason: Reason = "", as_json: AsJs
 def _states(names: list[str] | None) -> tuple[RunState, ...]:
     if names is None:
         return (RunState.RUNNING, RunState.PARKED, RunState.PAUSED, RunState.ORPHANED, RunState.STOPPING)
-    if "all" in names:
+    if EVERY_STATE in names:
         return ()
     known = {state.value: state for state in RunState}
     for name in names:
         if name not in known:
-            raise InvalidArguments(f"there is no state {name!r}; there are {', '.join(known)} and all")
+            raise no_state(name, [*known, EVERY_STATE])
     return tuple(known[name] for name in names)

@@ -163,6 +163,13 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
             return running.reviewed(request, opinion, by, note, now)
 
 
+_LEADS_TO = {
+    "revise": State.REVISED, "answer": State.ANSWERED, "cancel": State.CANCELLED, "dismiss": State.CANCELLED,
+    "policy": State.REFUSED,
+}  # fmt: skip
+"""States that say no more than the decision did; another one tells what came of it."""
+
+
 def why_not(request: Request, event: Event, now: datetime) -> AssentryError:
     """Why `event` cannot happen to `request` any more, in words a person can act on."""
     named = {"request_id": request.id, "code": request.code, "state": str(request.state)}
@@ -175,7 +182,8 @@ def why_not(request: Request, event: Event, now: datetime) -> AssentryError:
         }.get(request.word, "approved")  # fmt: skip
         if request.state is State.EXPIRED:
             verb = "ended without an answer"
-        then = "" if request.state in (State.APPROVED, State.DENIED, State.EXPIRED) else f"; it is {request.state} now"
+        said = (State.APPROVED, State.DENIED, State.EXPIRED, _LEADS_TO.get(request.word))
+        then = "" if request.state in said else f"; it is {request.state} now"
         return AlreadyDecided(
             f"request {request.code} was already {verb} by {by} {when}{then}",
             **named,

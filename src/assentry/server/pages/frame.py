@@ -80,7 +80,7 @@ async def person_or_door(request: Request) -> Visitor | Response:
     try:
         return await person(request)
     except Problem as problem:
-        if problem.status != 401 or request.method != "GET":
+        if problem.status != 401 or request.method not in ("GET", "HEAD"):
             raise
         back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(back)}", 303)
@@ -103,7 +103,7 @@ async def error_page(request: Request, problem: Exception) -> Response:
             visitor = None
     if visitor is not None and visitor.principal.kind != "person":
         visitor = None
-    if what.status == 401 and request.method == "GET":
+    if what.status == 401 and request.method in ("GET", "HEAD"):
         return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
     more = problem.more if isinstance(problem, Problem) else {}
     code = getattr(problem, "code", "")

@@ -37,6 +37,7 @@ _SETTLED = ("approve", "modify", "deny", "choose", "answer", "revise")
 
 
 @router.get("/")
+@router.head("/")
 async def front(request: Request) -> Response:
     """The list, and the first card of it."""
     visitor = await person_or_door(request)
