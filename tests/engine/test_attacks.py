@@ -32,7 +32,7 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
     ran = []
 
     @house.gate.guard(reversible=False, detached=True, patience=0)
-    async def send_letter(to: str) -> None:
+    async def wire_transfer(to: str) -> None:
         ran.append(to)
 
     honest = asking.Judgement.candidate
@@ -43,12 +43,12 @@ async def test_what_its_proposer_only_pretends_may_run_is_not_run_by_a_worker(ho
 
     monkeypatch.setattr(asking.Judgement, "candidate", pretend)
     with pytest.raises(assentry.Parked) as parked:
-        await send_letter("mallory")
+        await wire_transfer("mallory")
     monkeypatch.undo()
     assert (await house.desk.store.request("default", parked.value.request_id)).state is State.APPROVED
     other = house.another_gate()
 
-    @other.guard(reversible=False, detached=True, name="send_letter")
+    @other.guard(reversible=False, detached=True, name="wire_transfer")
     async def wire_there(to: str) -> None:
         ran.append(to)
 
@@ -168,15 +168,15 @@ people:
   alice: {roles: [manager], os_users: [alice]}
   bob: {roles: [intern], os_users: [bob]}
   carol: {roles: [finance], os_users: [carol]}
-rules: [{name: pay, actions: [send_letter], gate: hard, quorum: {count: 2, roles: [finance]}}]
+rules: [{name: pay, actions: [wire_transfer], gate: hard, quorum: {count: 2, roles: [finance]}}]
 """
     )
 
     @house.gate.guard(reversible=False, reach="local", patience=0)
-    async def send_letter(to: str) -> None: ...
+    async def wire_transfer(to: str) -> None: ...
 
     with pytest.raises(assentry.Parked) as parked:
-        await send_letter("m")
+        await wire_transfer("m")
     await house.inbox.approve(Principal("alice"), parked.value.request_id)
     after = await house.inbox.approve(Principal("bob", roles=("finance",)), parked.value.request_id)
     assert after.state is State.PENDING
