@@ -259,8 +259,16 @@ class Store(Protocol):
         """The process of this name is known to live for so long from now; false where it was taken for gone."""
         ...
 
+    async def expect_caller(self, workspace: str, caller: str, life: timedelta) -> None:
+        """A process of this name of which nothing is known is taken to live for so long; one that is known stays so."""
+        ...
+
     async def lost_callers(self, workspace: str) -> tuple[str, ...]:
-        """The processes that did not show in time that they live; none of them comes back under its name."""
+        """The processes that did not show in time that they live; none of them comes back under its name.
+
+        And those that a pending or approved request names although nothing is known of them, however that came about.
+        What that costs does not depend on how many requests wait.
+        """
         ...
 
     async def waited_for_by(

@@ -8,11 +8,13 @@ import pytest
 
 import assentry
 from assentry.core.briefing import brief
+from assentry.core.decision import Awaited, Finding
 from assentry.core.request import State
-from assentry.engine.callers import clear
+from assentry.engine import agent_calls
+from assentry.engine.callers import clear, moved
 from assentry.engine.judgement import Context
 from assentry.engine.tool import tool
-from assentry.errors import AssentryError, CallerGone, Denied
+from assentry.errors import AssentryError, CallerGone, Denied, StoreBusy
 from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
@@ -273,3 +275,126 @@ async def test_dismissing_is_no_denial_for_whoever_comes_back(house):
         await gate.resume(request.id) if "delete_files" in gate._tools else None
     assert "dismissed" in str(denied.value)
     task.cancel()
+
+
+async def until_now(house, request_id, is_so):
+    """The request once it is so; nobody else looks for callers that are gone meanwhile."""
+    async with asyncio.timeout(PATIENCE):
+        while not is_so(now := await house.now(request_id)):
+            await asyncio.sleep(0.01)
+    return now
+
+
+async def test_what_is_retried_after_an_unknown_outcome_waits_for_whoever_calls_again(house):
+    gate = house.another_gate(agent="cleanup")
+    guarded(gate)
+    proposal = await gate.propose("delete_files", {"files": ["a"]})
+    await house.lost(await house.approve(proposal.request))
+    await house.unknown(proposal.request.id)
+    retried = await house.inbox.reconcile(house.me, proposal.request.id, Finding.RETRY)
+    assert (retried.state, retried.abandoned_at) == (State.PENDING, retried.changed_at)
+    assert (await house.kinds(retried.id))[-2:] == ["execution.reconciled", "request.abandoned"]
+    with pytest.raises(CallerGone):
+        await house.approve(retried)
+    again = await gate.propose("delete_files", {"files": ["a"]})
+    assert (again.request.id, again.request.abandoned_at) == (retried.id, None)
+    await house.approve(retried)
+    async with again.execution(PATIENCE) as running:
+        running.result = "ran"
+    await house.in_state(retried.id, State.DONE)
+
+
+@pytest.mark.parametrize("approved", [False, True])
+async def test_a_name_without_a_row_is_taken_for_gone_however_it_came_to_be_there(house, approved):
+    gate = house.another_gate(agent="cleanup")
+    request = (await gate.propose("delete_files", {"files": ["a"]})).request
+    if approved:
+        await house.approve(request)
+    await moved(house.store, "default", request.id, Awaited("0123456789abcdef", instead=request.callers[0]))
+    gone = await abandoned(house, request.id)
+    assert gone.state is (State.EXPIRED if approved else State.PENDING)
+
+
+async def test_a_process_that_was_taken_for_gone_does_not_come_back_under_its_old_name(house):
+    gate = house.another_gate(agent="cleanup", lease=SHORT)
+    request = (await gate.propose("delete_files", {"files": ["a"]})).request
+    dies(gate)
+    gone = await abandoned(house, request.id)
+    # As after SIGCONT, before it has shown again that it lives.
+    gate._callers._shown_at = float("inf")
+    back = await gate._callers.waits(gone)
+    assert back.abandoned_at is None
+    assert not set(back.callers) & set(gone.callers)
+    assert await house.store.show_caller("default", back.callers[-1], timedelta(minutes=1))
+
+
+async def test_a_process_that_could_not_show_for_a_lease_that_it_lives_has_another_name_for_what_is_new(house):
+    gate = house.another_gate(agent="cleanup", lease=SHORT)
+    first = (await gate.propose("delete_files", {"files": ["a"]})).request
+    dies(gate)
+    await abandoned(house, first.id)
+    second = (await gate.propose("delete_files", {"files": ["b"]})).request
+    assert not set(second.callers) & set(first.callers)
+    assert (await house.now(first)).callers == second.callers
+
+
+async def test_a_process_that_a_proposal_names_and_that_never_shows_itself_is_gone(house, monkeypatch):
+    agent, made, context = house.gate.agent("cleanup"), tool("delete_files"), Context(agent="cleanup")
+    early = await agent.propose(made, {"files": ["a"]}, context, caller="first")
+    await clear(house.store, "default")
+    assert (await house.now(early)).abandoned_at is None, "it has a lease to show itself in"
+    monkeypatch.setattr(agent_calls, "FIRST_SIGN", timedelta())
+    late = await agent.propose(made, {"files": ["b"]}, context, caller="second")
+    assert (await abandoned(house, late.id)).state is State.PENDING
+    assert await agent.show_caller("first", timedelta(minutes=1), new=True)
+
+
+@pytest.mark.parametrize("approved", [False, True])
+async def test_a_process_that_was_only_slow_waits_again_for_what_others_wait_for_as_well(house, approved):
+    slow, other = (house.another_gate(agent="cleanup", lease=SHORT) for _ in range(2))
+    waited = await slow.propose("delete_files", {"files": ["a"]})
+    request = (await other.propose("delete_files", {"files": ["a"]})).request
+    assert request.id == waited.request.id
+    dies(slow)
+    await until_now(house, request.id, lambda now: len(now.callers) == 1)
+    lives_again(slow)
+    await until_now(house, request.id, lambda now: len(now.callers) == 2)
+    if approved:
+        await house.approve(request)
+    dies(other)
+    now = await until_now(house, request.id, lambda now: len(now.callers) == 1)
+    assert (now.state, now.abandoned_at) == (State.APPROVED if approved else State.PENDING, None)
+    if not approved:
+        await house.approve(request)
+    async with waited.execution(PATIENCE) as running:
+        running.result = "ran"
+    await house.in_state(request.id, State.DONE)
+
+
+async def test_a_process_that_took_another_name_tells_it_until_it_was_heard(house, monkeypatch):
+    gate = house.another_gate(agent="cleanup", lease=SHORT)
+    request = (await gate.propose("delete_files", {"files": ["a"]})).request
+    dies(gate)
+    gone = await abandoned(house, request.id)
+    transact, failed = gate._store.transact, []
+
+    async def busy(*args, **more):
+        if not failed:
+            failed.append(args)
+            raise StoreBusy("the database is locked")
+        return await transact(*args, **more)
+
+    monkeypatch.setattr(gate._store, "transact", busy)
+    lives_again(gate)
+    back = await until_now(house, request.id, lambda now: now.abandoned_at is None)
+    assert failed
+    assert not set(back.callers) & set(gone.callers)
+
+
+async def test_a_process_remembers_no_more_than_it_waits_for(house):
+    gate = house.another_gate(agent="cleanup")
+    call = house.start(guarded(gate)(["a"]))
+    (request,) = await house.waiting()
+    await house.approve(request)
+    assert await call == "ran"
+    assert not gate._callers._waits_for

@@ -7,8 +7,10 @@ import pytest
 
 import assentry
 from assentry.core.request import State
+from assentry.engine import agent_calls
 from assentry.engine.callers import clear
-from assentry.errors import CallerGone
+from assentry.errors import CallerGone, Unreachable
+from assentry.remote.callers import FarCallers
 from tests.remote.place import Place
 from tests.stage import PATIENCE
 
@@ -119,3 +121,47 @@ async def test_no_agent_speaks_for_the_process_of_another(place: Place) -> None:
         assert found["abandoned_at"] is not None
         assert (await one.post("/callers/p1", json={})).json() == {"known": False}
         assert (await one.post(f"/proposals/{made['id']}/callers", json={"caller": ""})).json()["abandoned_at"] is None
+
+
+async def test_a_connected_process_that_dies_before_it_shows_itself_leaves_nothing_that_could_be_approved(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = await connected(place)
+
+    async def killed(_: FarCallers) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(FarCallers, "_take_name", killed)
+    monkeypatch.setattr(agent_calls, "FIRST_SIGN", timedelta())
+    place.start(gate.propose("delete_files", {"files": ["a"]}))
+    (request,) = await place.waiting()
+    assert (await abandoned(place, request.id)).state is State.PENDING
+    with pytest.raises(CallerGone):
+        await place.approve(request)
+
+
+async def test_a_connected_process_that_took_another_name_tells_it_until_it_was_heard(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = await connected(place)
+    request = (await gate.propose("delete_files", {"files": ["a"]})).request
+    assert request is not None
+    gate._callers.leave()
+    gone = await abandoned(place, request.id)
+    post, failed = gate._line.post, []
+
+    async def away(path, *args, **more):
+        if path.endswith("/callers") and not failed:
+            failed.append(path)
+            raise Unreachable("the server does not answer")
+        return await post(path, *args, **more)
+
+    monkeypatch.setattr(gate._line, "post", away)
+    gate._callers._closed = False
+    gate._callers._keeper = gate._portal.submit(gate._callers._keep())
+    async with asyncio.timeout(PATIENCE):
+        while (back := await place.now(request)).abandoned_at is not None:
+            await asyncio.sleep(0.02)
+    assert failed
+    assert not set(back.callers) & set(gone.callers)
+    await gate.close()

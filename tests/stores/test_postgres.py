@@ -416,10 +416,11 @@ async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_empt
         await store.transact(WORKSPACE, None, inserted(pending(asked(0))))
         connection.execute(
             "INSERT INTO requests (workspace, id, version, token, state, urgency, gate, kind, agent, action, run, step, "
-            "code, executor, review, word, runnable, ended, purged, due_at, changed_at, body) "
+            "code, executor, review, word, runnable, ended, purged, due_at, changed_at, callers, body) "
             "SELECT workspace, 'x' || n, 1, '', CASE WHEN n % 3 = 0 THEN 'pending' ELSE 'done' END, n % 4, gate, kind, "
             "'agent' || n % 50, 'act' || n % 50, 'run' || n / 10, 's' || n, 'C' || n, executor, 'none', '', false, "
-            "n % 3 > 0, false, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' ELSE due_at END, now(), body "
+            "n % 3 > 0, false, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' ELSE due_at END, now(), "
+            "CASE WHEN n % 3 = 0 THEN 'process' || n % 5 ELSE '' END, body "
             "FROM requests, generate_series(1, 20000) n"
         )
         connection.execute(
@@ -446,6 +447,13 @@ async def test_no_list_reads_the_whole_table(store: PostgresStore, postgres_empt
         for name in ("due", "next_due", "runnable", "look", "find", "by_step", "policy", "next_index", "has_fresh"):
             plan = "\n".join(row[0] for row in connection.execute(b"EXPLAIN " + SQL[name], values))
             assert "Seq Scan on requests" not in plan, plan
+        # Only what has run shows how each step to the next process is made.
+        ran = connection.execute(b"EXPLAIN ANALYZE " + SQL["named_callers"], values).fetchall()
+        plan = "\n".join(row[0] for row in ran)
+        assert plan.count("Index Only Scan using requests_callers") == 2, plan
+        assert "Scan on requests" not in plan, plan
+        found = connection.execute(SQL["named_callers"], values).fetchall()
+        assert found == [(f"process{n}",) for n in range(5)]
 
 
 async def test_two_stores_in_one_process_see_each_other(store: PostgresStore, postgres_emptied: str) -> None:

@@ -126,9 +126,9 @@ async def test_postgres_looks_words_up_in_their_index(postgres_database: str) ->
     with beside(postgres_database) as connection:
         connection.execute(
             "INSERT INTO requests (workspace, id, version, token, state, urgency, gate, kind, agent, action, run, step, "
-            "code, executor, review, word, runnable, ended, purged, due_at, changed_at, body) "
+            "code, executor, review, word, runnable, ended, purged, due_at, changed_at, callers, body) "
             "SELECT workspace, 'x' || n, 1, '', 'pending', n % 4, gate, kind, agent, action, run, step || n, 'C' || n, "
-            "executor, 'none', '', false, false, false, due_at, now(), body "
+            "executor, 'none', '', false, false, false, due_at, now(), '', body "
             "FROM (SELECT * FROM requests LIMIT 1) r, generate_series(1, 20000) n"
         )
         connection.execute(

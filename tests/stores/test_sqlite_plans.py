@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -65,6 +66,40 @@ def assert_no_sorting(connection: apsw.Connection, wanted: Filter) -> None:
     query = listing(WORKSPACE, wanted, "", 50, DIALECT)
     inner = query.sql.split(" FROM (", 1)[1].rsplit(") f ", 1)[0]
     assert "TEMP B-TREE" not in plan(connection, inner, query.values), query.sql
+
+
+async def test_callers_that_are_gone_are_found_at_the_same_cost_however_many_requests_wait(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "assentry.db")
+    for name in ("one", "two"):
+        await store.show_caller(WORKSPACE, name, timedelta(hours=1), new=True)
+
+    async def cost() -> int:
+        steps = 0
+
+        def count() -> bool:
+            nonlocal steps
+            steps += 1
+            return False
+
+        def look(connection: apsw.Connection) -> list[Any]:
+            connection.set_progress_handler(count, 10)
+            found = connection.execute(statements("sqlite")["named_callers"], {"workspace": WORKSPACE}).fetchall()
+            connection.set_progress_handler(None)
+            return found
+
+        assert await store._read(look) == [("one",), ("one two",)]
+        return steps
+
+    async def fill(start: int, end: int) -> None:
+        made = (replace(pending(asked(n)), callers=("one", "two") if n % 2 else ("one",)) for n in range(start, end))
+        await asyncio.gather(*(store.transact(WORKSPACE, None, inserted(each)) for each in made))
+
+    await fill(0, 100)
+    small = await cost()
+    await fill(100, 2000)
+    assert await cost() <= small * 1.3 + 2
+    assert await store.lost_callers(WORKSPACE) == ()
+    await store.close()
 
 
 async def test_a_page_costs_the_same_however_many_requests_wait(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from assentry.core import ladder as ladders
-from assentry.core.change import Change, moved
+from assentry.core.change import Change, entry, moved
 from assentry.core.copies import replace
 from assentry.core.decision import Begin, Finding, LookedAgain, Opinion, Reconcile, Rejudged
 from assentry.core.request import PERMIT_LIFE, Permit, Request, Review, State
@@ -80,7 +80,10 @@ def reconciled(request: Request, event: Reconcile, now: datetime) -> Change:
         case Finding.RETRY if request.undoing:
             request = replace(request, state=State.UNDO_ASKED, undoing=False)
         case Finding.RETRY:
-            request = asked_again(request, now)
+            # The calls that waited for it ended when its outcome was unknown. One that is made again waits for it.
+            again = replace(asked_again(request, now), abandoned_at=now if request.callers else None)
+            change = moved(again, now, "execution.reconciled", event.by, finding=event.finding.value, undo=False)
+            return change.also(entry(again, now, "request.abandoned", "time")) if request.callers else change
     return moved(request, now, "execution.reconciled", event.by, finding=event.finding.value, undo=request.undoing)
 
 

@@ -45,6 +45,8 @@ T = TypeVar("T")
 RESERVED = STOPS | {"question"}
 HELD = (Trigger("asked for", "the agent itself wants a person to look, whatever the policy says", GateKind.HARD),)
 """Fires where an agent says so; why, it says in its own words, which stand beside it."""
+FIRST_SIGN = LEASE
+"""How soon a process that a proposal names as its caller has to show for the first time that it lives."""
 _SCHEMA_BYTES = 64 * 1024
 _SCHEMA_NODES = 1_000
 _MOST_CHECKS = 200_000
@@ -286,12 +288,17 @@ class AgentCalls:
 
     async def awaited(self, request_id: str, name: str) -> Request:
         """The process of this name waits for the request; without a name it is found again without any process."""
-        event = Awaited(name_at_server(self.agent, name)) if name else Findable()
-        return await moved(self._store, await self.request(request_id), event)
+        request, named = await self.request(request_id), self._named(name)
+        event = Findable() if named is None else Awaited(await named())
+        return await moved(self._store, request.workspace, request.id, event) or request
 
     def _named(self, caller: str) -> Named | None:
+        """The name of the agent's process, which is known from now on: it may die before it shows itself."""
+
         async def name() -> str:
-            return name_at_server(self.agent, caller)
+            known = name_at_server(self.agent, caller)
+            await self._store.expect_caller(self._office.workspace, known, FIRST_SIGN)
+            return known
 
         return name if caller else None
 

@@ -363,7 +363,8 @@ class Asking:
         """The request, which whoever asked for the same again waits for as well, or can find again."""
         if not depends(request):
             return request
-        return await moved(self.store, request, Findable() if caller is None else Awaited(await caller()))
+        event = Findable() if caller is None else Awaited(await caller())
+        return await moved(self.store, self.workspace, request.id, event) or request
 
     async def _existing(self, known: DuplicateStep, prepared: Prepared) -> Request:
         request = await self.store.request(self.workspace, known.request_id)

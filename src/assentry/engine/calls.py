@@ -55,6 +55,8 @@ class Calls(Asking):
                 if ours:
                     await asyncio.shield(self._withdrawn(request))
                 raise
+        if request.state is not State.APPROVED:
+            self.callers.leaves(request)
         return request
 
     def caller_of(self, context: Context, patience: float | None = None) -> Named | None:
@@ -189,7 +191,9 @@ class Calls(Asking):
         `policy` is the version by which it may begin.
         """
         if active is None:
-            return await self.execution.begin(request, policy=policy)
+            request = await self.execution.begin(request, policy=policy)
+            self.callers.leaves(request)
+            return request
         made: list[Run | None] = []
 
         def holding(view: View, began: Request) -> Run | None:
@@ -198,6 +202,7 @@ class Calls(Asking):
 
         request = await self.execution.begin(request, run=active.id, holding=holding, policy=policy)
         active._saw(made[-1])
+        self.callers.leaves(request)
         return request
 
     def tool_for(self, request: Request, asked: Tool) -> Tool:

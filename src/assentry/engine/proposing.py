@@ -88,7 +88,7 @@ class Proposer:
         request, _ = await (
             self._judgement.once_going(context.agent, 0, put) if active is None else active.once_going(put)
         )
-        return Proposal(self._calls, prepared, request)
+        return Proposal(self._calls, prepared, await self._calls.callers.waits(request))
 
     async def on_record(self, key: str) -> Request | None:
         """The request that the step of this name made in the run that the calling code belongs to."""
@@ -162,7 +162,8 @@ class Proposer:
             self._calls, context, text, several("choices", choices), schema, guess, time,
             several("reviewers", reviewers), facts, shown,
         )  # fmt: skip
-        return await self._calls.put(asked, self._calls.caller_of(context, patience))
+        request = await self._calls.put(asked, self._calls.caller_of(context, patience))
+        return await self._calls.callers.waits(request)
 
     async def withdraw(self, request: Request, reason: str) -> Request:
         """The agent no longer wants it: it leaves the inbox, and does not run."""

@@ -121,7 +121,7 @@ class FarCalls(Calls):
         caller: Named | None = None,
     ) -> Request:  # fmt: skip
         said = {**_said(prepared), "attempt": attempt, "lease": self.execution.lease.total_seconds()}
-        said["caller"] = "" if caller is None else self.callers.sent
+        said["caller"] = "" if caller is None else await self.callers.sent()
         once = once or uuid.uuid4().hex
 
         async def post(wait: float) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class FarCalls(Calls):
             "has_best_guess": asked.has_best_guess, "seconds": None if limit is None else limit.total_seconds(),
             "reviewers": list(ask.candidate.verdict.reviewers), **_claimed(ask.claims), **inside,
             "key": ask.step if active is not None or not ask.step else _outside(ask.run, ask.agent, ask.step),
-            "caller": "" if caller is None else self.callers.sent,
+            "caller": "" if caller is None else await self.callers.sent(),
         }  # fmt: skip
         once = uuid.uuid4().hex
 
@@ -166,7 +166,9 @@ class FarCalls(Calls):
         async def begin(wait: float) -> Request:
             return await self.execution.begin_under(request, 0 if run is None else run.fence, wait)
 
-        return await self._while_going(run, None, begin)
+        began = await self._while_going(run, None, begin)
+        self.callers.leaves(began)
+        return began
 
     async def _while_going(
         self, active: HeldRun | None, patience: float | None, call: Callable[[float], Coroutine[Any, Any, T]]

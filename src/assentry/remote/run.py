@@ -135,7 +135,7 @@ async def _put(calls: Any, fallback: Context, active: FarRun, point: StopPoint) 
         "fence": active.fence, "kind": point.kind, "args": args, "gate": str(point.gate), "key": context.key,
         "editable": sorted(point.editable), "insists": point.insists, "draft_of": point.draft_of,
         "options": [{"label": each.label, "consequence": each.consequence} for each in point.options],
-        "caller": "" if calls.caller_of(context) is None else calls.callers.sent,
+        "caller": "" if calls.caller_of(context) is None else await calls.callers.sent(),
     }  # fmt: skip
 
     async def post() -> dict[str, Any]:

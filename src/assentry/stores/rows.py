@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, get_type_hints
@@ -249,8 +249,19 @@ def moving_columns(request: Request, when: When) -> Row:
         "purged": request.purged,
         "due_at": when(request.due_at),
         "changed_at": when(request.changed_at),
+        "callers": " ".join(request.callers) if _is_waited_for(request) else "",
         "body": moving_text(request),
     }
+
+
+def _is_waited_for(request: Request) -> bool:
+    """What becomes of it depends on whether the processes that it names still live."""
+    return request.state in (State.PENDING, State.APPROVED) and request.abandoned_at is None
+
+
+def unknown_callers(named: Iterable[Sequence[Any]], known: Iterable[Sequence[Any]]) -> tuple[str, ...]:
+    """Processes that requests name and of which nothing is known, of the rows of both."""
+    return tuple(sorted({name for row in named for name in row[0].split()} - {row[0] for row in known}))
 
 
 def step_of(ask: Ask) -> str:

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from assentry.core.change import Change
-from assentry.core.request import State
-from assentry.ports import Store
+from assentry.core.request import Request, State
+from assentry.ports import Step, Store
 from assentry.testing.store_contract_place import StorePlace
-from assentry.testing.store_values import WORKSPACE, asked, inserted, pending
+from assentry.testing.store_values import LONG_AGO, WORKSPACE, asked, inserted, pending
 
 LONG, NONE = timedelta(hours=1), timedelta(0)
 
@@ -52,3 +52,43 @@ class Callers(StorePlace):
         assert [each.id for each in (*first, *rest)] == sorted(each.id for each in made[1:4])
         assert len(first) == 2
         assert await store.waited_for_by(WORKSPACE, "nobody") == ()
+
+    async def test_whoever_a_request_names_though_nothing_is_known_of_it_is_lost(self, store: Store) -> None:
+        both = replace(pending(asked(1)), callers=("known", "unknown"))
+        approved = replace(pending(asked(2)), state=State.APPROVED, callers=("another",))
+        await store.show_caller(WORKSPACE, "known", LONG, new=True)
+        for request in (both, approved):
+            await store.transact(WORKSPACE, None, inserted(request))
+        assert await store.lost_callers(WORKSPACE) == ("another", "unknown")
+        assert await store.lost_callers("elsewhere") == ()
+        await store.show_caller(WORKSPACE, "lapsed", NONE, new=True)
+        assert await store.lost_callers(WORKSPACE) == ("another", "lapsed", "unknown")
+
+    async def test_names_of_what_nobody_needs_to_wait_for_are_not_looked_at(self, store: Store) -> None:
+        abandoned = replace(pending(asked(1)), callers=("one",), abandoned_at=LONG_AGO)
+        for request in (abandoned, replace(pending(asked(2)), callers=("two",))):
+            await store.transact(WORKSPACE, None, inserted(request))
+        assert await store.lost_callers(WORKSPACE) == ("two",)
+        for number, state in enumerate((State.RUNNING, State.UNKNOWN), 2):
+            moved = replace(pending(asked(2)), state=state, version=number, callers=("two",))
+            await store.transact(WORKSPACE, moved.id, changed(moved))
+            assert await store.lost_callers(WORKSPACE) == ()
+        again = replace(pending(asked(2)), version=4, callers=("two",))
+        await store.transact(WORKSPACE, again.id, changed(again))
+        assert await store.lost_callers(WORKSPACE) == ("two",)
+
+    async def test_who_is_expected_is_known_and_who_is_known_already_stays_as_it_is(self, store: Store) -> None:
+        await store.transact(WORKSPACE, None, inserted(replace(pending(asked(1)), callers=("a",))))
+        await store.expect_caller(WORKSPACE, "a", LONG)
+        assert await store.lost_callers(WORKSPACE) == ()
+        await store.expect_caller(WORKSPACE, "a", NONE)
+        assert await store.lost_callers(WORKSPACE) == ()
+        assert await store.show_caller(WORKSPACE, "a", NONE)
+        assert await store.lost_callers(WORKSPACE) == ("a",)
+        await store.expect_caller(WORKSPACE, "a", LONG)
+        assert await store.lost_callers(WORKSPACE) == ("a",)
+
+
+def changed(request: Request) -> Step:
+    """The step that makes the request what it is here."""
+    return lambda _: Change(request)

@@ -314,9 +314,10 @@ async def ask(agent: Caller, said: Question, wait: Wait = 0, idempotency_key: Id
 async def lives(
     agent: Caller, name: Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")], said: SignOfLife
 ) -> dict[str, Any]:
-    """A process that names itself as `caller` of what it proposes says within each lease that it lives. When it does
-    not, its requests say that nobody is waiting for them any more, and what was approved for it has ended. Where the
-    answer is that it is not `known`, it was taken for gone: it takes another name, and says `instead` of which.
+    """A process that names itself as `caller` of what it proposes says within each lease that it lives, for the first
+    time at most 60 seconds after the proposal. When it does not, its requests say that nobody is waiting for them any
+    more, and what was approved for it has ended. Where the answer is that it is not `known`, it was taken for gone: it
+    takes another name, and says `instead` of which.
 
     Leave `caller` out where a request is found again by its id or its key: such a request is never taken for abandoned.
     """

@@ -301,17 +301,25 @@ class PostgresStore(RunReads):
 
         return await self._transaction(work, again=True)
 
+    async def expect_caller(self, workspace: str, caller: str, life: timedelta) -> None:
+        values = {"workspace": workspace, "id": caller, "life": life}
+        await self._transaction(lambda connection: connection.execute(SQL["expect_caller"], values), again=True)
+
     async def lost_callers(self, workspace: str) -> tuple[str, ...]:
         key = {"workspace": workspace}
-        if not await self._fetch("lapsed_callers", key):
-            return ()
+        # In this order: whoever is named was known before that, and is so now, or was taken for gone meanwhile.
+        named = await self._fetch("named_callers", key)
+        known = await self._fetch("known_callers", key)
+        strangers = rows.unknown_callers(named, known)
+        if not any(is_lapsed for _, is_lapsed in known):
+            return strangers
 
         def work(connection: Connection) -> list[Any]:
             connection.execute(SQL["close_callers"], key)
             # In the same transaction, but by a later clock: only what was closed may be answered.
             return connection.execute(SQL["closed_callers"], key).fetchall()
 
-        return tuple(row[0] for row in await self._transaction(work, again=True))
+        return tuple(sorted({*strangers, *(row[0] for row in await self._transaction(work, again=True))}))
 
     async def waited_for_by(
         self, workspace: str, caller: str, *, after: str = "", limit: int = 100

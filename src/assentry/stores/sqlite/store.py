@@ -286,17 +286,24 @@ class SqliteStore(RunReads):
 
         return bool(await self._write(work))
 
+    async def expect_caller(self, workspace: str, caller: str, life: timedelta) -> None:
+        values = {"workspace": workspace, "id": caller, "until": micros(self._clock() + life)}
+        await self._write(lambda transaction: transaction.execute("expect_caller", values))
+
     async def lost_callers(self, workspace: str) -> tuple[str, ...]:
-        values = {"workspace": workspace, "now": micros(self._clock())}
-        if not await self._all("lapsed_callers", values):
-            return ()
+        # In this order: whoever is named was known before that, and is so now, or was taken for gone meanwhile.
+        named = await self._all("named_callers", {"workspace": workspace})
+        known = await self._all("known_callers", {"workspace": workspace, "now": micros(self._clock())})
+        strangers = rows.unknown_callers(named, known)
+        if not any(is_lapsed for _, is_lapsed in known):
+            return strangers
 
         def work(transaction: Transaction) -> list[Any]:
             now = {"workspace": workspace, "now": micros(self._clock())}
             transaction.execute("close_callers", now)
             return transaction.fetch("closed_callers", now)
 
-        return tuple(row[0] for row in await self._write(work))
+        return tuple(sorted({*strangers, *(row[0] for row in await self._write(work))}))
 
     async def waited_for_by(
         self, workspace: str, caller: str, *, after: str = "", limit: int = 100

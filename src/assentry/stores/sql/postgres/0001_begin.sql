@@ -48,6 +48,7 @@ CREATE TABLE requests (
     purged boolean NOT NULL,
     due_at timestamptz NOT NULL,
     changed_at timestamptz NOT NULL,
+    callers text COLLATE "C" NOT NULL, -- the processes that wait for it, with spaces between; empty where it does not depend on them
     body text NOT NULL,
     PRIMARY KEY (workspace, id)
 );
@@ -69,6 +70,9 @@ CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE end
 CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
 -- What people decided before, for the same agent and action.
 CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');
+
+-- Whom requests name, so that a name of which nothing is known is found without a look at each of them.
+CREATE INDEX requests_callers ON requests (workspace, callers) WHERE callers <> '';
 
 CREATE TABLE grants (
     workspace text COLLATE "C" NOT NULL,
@@ -266,7 +270,7 @@ BEGIN
                     version = made.version, token = made.token, state = made.state, urgency = made.urgency,
                     gate = made.gate, action = made.action, review = made.review, word = made.word,
                     runnable = made.runnable, ended = made.ended, purged = made.purged, due_at = made.due_at,
-                    changed_at = made.changed_at, body = made.body
+                    changed_at = made.changed_at, callers = made.callers, body = made.body
                 WHERE workspace = made.workspace AND id = made.id AND version = made.version - 1
                     AND clock_timestamp() >= (change ->> 'not_before')::timestamptz
                     AND clock_timestamp() < (change ->> 'before')::timestamptz;

@@ -386,15 +386,33 @@ INSERT INTO callers (workspace, id, until, life, gone)
 VALUES (%(workspace)s, %(id)s, clock_timestamp() + %(life)s, %(life)s, false)
 ON CONFLICT (workspace, id) DO UPDATE SET until = excluded.until, life = excluded.life WHERE NOT callers.gone;
 
+-- name: expect_caller
+INSERT INTO callers (workspace, id, until, life, gone)
+VALUES (%(workspace)s, %(id)s, clock_timestamp() + %(life)s, %(life)s, false)
+ON CONFLICT DO NOTHING;
+
 -- name: renew_caller
 UPDATE callers SET until = clock_timestamp() + %(life)s, life = %(life)s
 WHERE workspace = %(workspace)s AND id = %(id)s AND NOT gone;
 
--- name: lapsed_callers
+-- name: named_callers
+-- From one value to the next in the index: it costs as much as there are processes that wait, however much they wait for.
+WITH RECURSIVE named (callers) AS (
+    (SELECT callers FROM requests WHERE workspace = %(workspace)s AND callers <> '' ORDER BY callers LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT r.callers FROM requests r
+        WHERE r.workspace = %(workspace)s AND r.callers > named.callers AND r.callers <> ''
+        ORDER BY r.callers LIMIT 1
+    )
+    FROM named WHERE named.callers IS NOT NULL
+)
+SELECT callers FROM named WHERE callers IS NOT NULL;
+
+-- name: known_callers
 -- While the server was down nobody could show that they live, so all of them have another lease after it started.
-SELECT id FROM callers WHERE workspace = %(workspace)s
-    AND (gone OR (until <= clock_timestamp() AND pg_postmaster_start_time() + life <= clock_timestamp()))
-ORDER BY id;
+SELECT id, gone OR (until <= clock_timestamp() AND pg_postmaster_start_time() + life <= clock_timestamp())
+FROM callers WHERE workspace = %(workspace)s ORDER BY id;
 
 -- name: close_callers
 UPDATE callers SET gone = true WHERE workspace = %(workspace)s AND NOT gone

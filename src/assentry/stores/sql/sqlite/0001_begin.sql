@@ -31,6 +31,7 @@ CREATE TABLE requests (
     purged INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
+    callers TEXT NOT NULL, -- the processes that wait for it, with spaces between; empty where it does not depend on them
     body TEXT NOT NULL
 ) STRICT;
 
@@ -51,6 +52,9 @@ CREATE INDEX requests_unpurged ON requests (workspace, changed_at, id) WHERE end
 CREATE UNIQUE INDEX requests_waiting ON requests (workspace, agent, run, step) WHERE state = 'pending';
 -- What people decided before, for the same agent and action.
 CREATE INDEX requests_decided ON requests (workspace, agent, action, id) WHERE word IN ('approve', 'deny', 'modify', 'choose', 'revise');
+
+-- Whom requests name, so that a name of which nothing is known is found without a look at each of them.
+CREATE INDEX requests_callers ON requests (workspace, callers) WHERE callers <> '';
 
 -- What never changes about a request: large, written once, never rewritten by a transition.
 CREATE TABLE asks (

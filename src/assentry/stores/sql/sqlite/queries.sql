@@ -19,10 +19,10 @@ WHERE r.workspace = :workspace AND r.id IN (SELECT value FROM json_each(:ids));
 -- name: insert_request
 INSERT INTO requests (
     workspace, id, version, state, urgency, gate, kind, agent, action, run, step, code, executor, review, word,
-    runnable, ended, purged, due_at, changed_at, body
+    runnable, ended, purged, due_at, changed_at, callers, body
 ) VALUES (
     :workspace, :id, :version, :state, :urgency, :gate, :kind, :agent, :action, :run, :step, :code, :executor,
-    :review, :word, :runnable, :ended, :purged, :due_at, :changed_at, :body
+    :review, :word, :runnable, :ended, :purged, :due_at, :changed_at, :callers, :body
 );
 
 -- name: insert_ask
@@ -32,7 +32,7 @@ INSERT INTO asks (seq, title, body) VALUES (:seq, :title, :ask);
 UPDATE requests SET
     version = :version, state = :state, urgency = :urgency, gate = :gate, review = :review, word = :word,
     runnable = :runnable, ended = :ended, purged = :purged, due_at = :due_at,
-    changed_at = :changed_at, body = :body
+    changed_at = :changed_at, callers = :callers, body = :body
 WHERE workspace = :workspace AND id = :id AND version = :version - 1;
 
 -- name: update_action
@@ -377,11 +377,27 @@ ORDER BY seq DESC LIMIT :limit;
 INSERT INTO callers (workspace, id, until, gone) VALUES (:workspace, :id, :until, 0)
 ON CONFLICT (workspace, id) DO UPDATE SET until = excluded.until WHERE gone = 0;
 
+-- name: expect_caller
+INSERT INTO callers (workspace, id, until, gone) VALUES (:workspace, :id, :until, 0) ON CONFLICT DO NOTHING;
+
 -- name: renew_caller
 UPDATE callers SET until = :until WHERE workspace = :workspace AND id = :id AND gone = 0;
 
--- name: lapsed_callers
-SELECT id FROM callers WHERE workspace = :workspace AND (gone = 1 OR until <= :now) ORDER BY id;
+-- name: named_callers
+-- From one value to the next in the index: it costs as much as there are processes that wait, however much they wait for.
+WITH RECURSIVE named (callers) AS (
+    SELECT min(callers) FROM requests INDEXED BY requests_callers WHERE workspace = :workspace AND callers <> ''
+    UNION ALL
+    SELECT (
+        SELECT min(r.callers) FROM requests r INDEXED BY requests_callers
+        WHERE r.workspace = :workspace AND r.callers > named.callers AND r.callers <> ''
+    )
+    FROM named WHERE named.callers IS NOT NULL
+)
+SELECT callers FROM named WHERE callers IS NOT NULL;
+
+-- name: known_callers
+SELECT id, gone = 1 OR until <= :now FROM callers WHERE workspace = :workspace ORDER BY id;
 
 -- name: close_callers
 UPDATE callers SET gone = 1 WHERE workspace = :workspace AND gone = 0 AND until <= :now;
