@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from assentry.core.request import State
+from assentry.engine import calls
 from assentry.ports import Filter
 from tests.stage import PATIENCE
 
@@ -102,3 +103,80 @@ async def test_an_action_cancelled_while_running_is_not_called_done(house):
         await call
     (request,) = (await house.inbox.page(Filter(states=(State.RUNNING,)))).requests
     assert request.finished_at is None
+
+
+async def test_a_caller_cancelled_in_the_moment_of_the_decision_leaves_nothing_approved(house):
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> None: ...
+
+    call = house.start(delete_files(["a"]))
+    (request,) = await house.waiting()
+    await house.waited_for(request.id, 1)
+    await house.approve(request)
+    call.cancel()  # the call has not been woken since
+    await asyncio.gather(call, return_exceptions=True)
+    assert (await house.now(request)).state is State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("where", "proposed"),
+    [("still_true", False), ("objection", False), ("objection", True), ("begun", False), ("begun", True)],
+)
+async def test_a_caller_cancelled_between_decision_and_beginning_leaves_nothing_approved(
+    house, monkeypatch, where, proposed
+):
+    there = asyncio.Event()
+
+    async def stuck(*_: Any, **__: Any) -> Any:
+        there.set()
+        await asyncio.Event().wait()
+
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> None: ...
+
+    async def carry_out() -> None:
+        proposal = await house.gate.propose("delete_files", {"files": ["a"]})
+        async with proposal.execution():
+            pytest.fail("it began")
+
+    call = house.start(carry_out() if proposed else delete_files(["a"]))
+    (request,) = await house.waiting()
+    await house.waited_for(request.id, 1)
+    match where:
+        case "still_true":
+            monkeypatch.setattr(calls, "still_true", stuck)
+        case "objection":
+            monkeypatch.setattr(house.gate._judgement, "objection", stuck)
+        case "begun":
+            monkeypatch.setattr(house.gate._execution, "begin", stuck)
+    await house.approve(request)
+    async with asyncio.timeout(PATIENCE):
+        await there.wait()
+    assert (await house.now(request)).state is State.APPROVED
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert (await house.now(request)).state is State.CANCELLED
+
+
+@pytest.mark.parametrize("other", ["a process", "its key"])
+async def test_a_caller_cancelled_in_the_moment_of_the_decision_leaves_it_to_whoever_can_use_it(house, other):
+    @house.gate.guard(reversible=False)
+    async def delete_files(files: list[str]) -> str:
+        return "ran"
+
+    call = house.start((delete_files.with_(key="1") if other == "its key" else delete_files)(["a"]))
+    (request,) = await house.waiting()
+    await house.waited_for(request.id, 1)
+    if other == "a process":
+        second = house.another_gate(agent=house.gate._context.agent)
+        proposal = await second.propose("delete_files", {"files": ["a"]}, schema=delete_files.tool.schema)
+        assert proposal.request.id == request.id
+    await house.approve(request)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    now = await house.now(request)
+    assert now.state is State.APPROVED
+    if other == "a process":
+        assert now.callers == (second._callers._name,)
+    else:
+        assert await delete_files.with_(key="1")(["a"]) == "ran"

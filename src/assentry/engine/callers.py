@@ -24,7 +24,7 @@ import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -104,6 +104,10 @@ class Callers:
     def is_alone(self, request: Request) -> bool:
         """Nobody but this process waits for it, and nothing else can find it again."""
         return bool(self._name) and request.callers == (self._name,)
+
+    def without_this(self, request: Request, now: datetime) -> Change | None:
+        """The change by which this process is no longer among those that wait for it."""
+        return advance(request, CallerLost(self._name), now)
 
     async def close(self) -> None:
         """This process is no longer known to live, and whoever looks sees so at once."""

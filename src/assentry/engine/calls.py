@@ -53,7 +53,7 @@ class Calls(Asking):
                 request = await self.hub.changed(request, left, ear)
             except asyncio.CancelledError:
                 if ours:
-                    await asyncio.shield(self._withdrawn(request))
+                    await asyncio.shield(self.withdrawn(request))
                 raise
         if request.state is not State.APPROVED:
             self.callers.leaves(request)
@@ -65,17 +65,24 @@ class Calls(Asking):
         again = bool(context.key) if active is None else bool(active.record.key or active.record.host)
         return None if again or patience == 0 else self.callers.name
 
-    async def _withdrawn(self, request: Request) -> None:
-        """A caller that stopped waiting and cannot find its request again leaves nothing in the inbox."""
+    async def withdrawn(self, request: Request) -> None:
+        """A caller that stopped waiting and cannot find its request again leaves nothing waiting or approved."""
         await self._given_up(request.id)
 
     async def _given_up(self, request_id: str) -> None:
         def step(view: View) -> Change | None:
             now = view.request
-            if now is None or now.state is not State.PENDING or now.ask.executor is Executor.WORKER:
+            if now is None or now.ask.executor is Executor.WORKER:
                 return None
-            if now.ask.step and not now.callers:
-                return None
+            match now.state:
+                case State.PENDING if now.callers or not now.ask.step:
+                    pass
+                case State.APPROVED if self.callers.is_alone(now):
+                    pass  # decided in the very moment in which its caller left; nobody else could use the permit
+                case State.APPROVED:
+                    return self.callers.without_this(now, view.now)
+                case _:
+                    return None
             return advance(now, Cancel(now.ask.agent, "the caller stopped waiting"), view.now)
 
         await self.store.transact(self.workspace, request_id, step)
@@ -137,12 +144,22 @@ class Calls(Asking):
         *,
         ours: bool = True,
     ) -> Request:
+        try:
+            return await self._begun_or_ended(asked, request, patience, ear, active)
+        except asyncio.CancelledError:
+            if ours:
+                await asyncio.shield(self.withdrawn(request))
+            raise
+
+    async def _begun_or_ended(
+        self, asked: Tool, request: Request, patience: float | None, ear: Ear | None, active: HeldRun | None
+    ) -> Request:
         while True:
             if active is None or patience == 0 or not _must_wait(request):
-                request = await self.settled(request, patience, ear, ours=ours)
+                request = await self.settled(request, patience, ear, ours=False)
             else:
                 async with active.aside():
-                    request = await self.settled(request, patience, ear, ours=ours)
+                    request = await self.settled(request, patience, ear, ours=False)
             if request.state is not State.APPROVED:
                 return request
             tool = self.tool_for(request, asked)

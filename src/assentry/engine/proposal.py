@@ -1,5 +1,6 @@
 """A call that is not a function here: judged and held like any other, and carried out by whoever proposed it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -85,17 +86,21 @@ class Proposal:
     async def _executed(self, request: Request, patience: float | None = None) -> AsyncIterator[Running]:
         calls, tool = self._calls, self._prepared.tool
         active, was = self._prepared.context.active, request
-        if active is None:
-            request = await self._begun(was, patience)
-        else:
+        try:
+            if active is None:
+                request = await self._begun(was, patience)
+            else:
 
-            async def begun() -> Request:
-                reason, version = await calls.judgement.objection(tool, was)
-                if reason:
-                    raise refusal(await calls.execution.withdraw(was, reason))
-                return await calls.begun(was, active, policy=version, counts=self._counts)
+                async def begun() -> Request:
+                    reason, version = await calls.judgement.objection(tool, was)
+                    if reason:
+                        raise refusal(await calls.execution.withdraw(was, reason))
+                    return await calls.begun(was, active, policy=version, counts=self._counts)
 
-            request = await active.once_going(begun, flying=True)
+                request = await active.once_going(begun, flying=True)
+        except asyncio.CancelledError:
+            await asyncio.shield(calls.withdrawn(was))
+            raise
         candidate = request.candidate
         args = unsealed(calls.vault, request.id, restore(candidate.args_text), request.sealed)
         running = Running(args, candidate.action.name, request.idempotency_key)

@@ -191,10 +191,10 @@ class FarCalls(Calls):
         if request.state is State.RUNNING and request.fence:
             await self.execution.never_ran(request)
         else:
-            await self._withdrawn(request)
+            await self.withdrawn(request)
 
-    async def _withdrawn(self, request: Request) -> None:
-        """A caller that stopped waiting and cannot find its request again leaves nothing in the inbox."""
+    async def withdrawn(self, request: Request) -> None:
+        """A caller that stopped waiting and cannot find its request again leaves nothing waiting or approved."""
         if request.id and request.ask.step.startswith("once:") and request.ask.run == request.ask.agent:
             with suppress(AssentryError):
                 await self.line.post(f"/proposals/{request.id}/cancel", {"reason": "the caller stopped waiting"})
