@@ -65,7 +65,8 @@ def open(
 
     `policy` is a file to begin with: it is applied where the store has no policy yet. Afterwards the store's
     version holds, and `assentry policy apply` changes it. Opened like this the gate is cooperative: it keeps an
-    honest agent from acting alone, not a process that can write to the database itself.
+    honest agent from acting alone, not a process that can write to the database itself. `lease` is how long others
+    take this process to live without a sign of it.
     """
     given = {
         "database": os.fspath(database) if database is not None else None,
@@ -78,8 +79,10 @@ def open(
 
 def gate_for(settings: Settings, *, lease: timedelta = LEASE) -> "Gate":
     """A gate with exactly these settings, whatever the environment and the working directory say."""
+    from assentry.engine.describing import check_lease
     from assentry.engine.gate import Gate
 
+    check_lease(lease)
     portal = Portal()
     store, keys = store_for(settings), keys_for(settings)
     gate = Gate(

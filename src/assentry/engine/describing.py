@@ -104,6 +104,23 @@ def check_patience(value: object) -> None:
         raise _wrong("patience", value, "a number of seconds from 0, or None to wait as long as it takes")
 
 
+_SHORTEST_AT_SERVER = timedelta(seconds=1)
+
+
+def check_lease(lease: object, longest: timedelta | None = None) -> None:
+    """`lease` is a duration in which a process can show that it lives."""
+    if not isinstance(lease, timedelta) or lease <= timedelta(0):
+        is_seconds = type(lease) in (int, float) and 0 < lease < timedelta.max.total_seconds()  # type: ignore[operator]
+        shown = f"timedelta(seconds={lease.total_seconds():g})" if isinstance(lease, timedelta) else _shown(lease)
+        such = f"timedelta(seconds={lease if is_seconds else 60})"
+        raise GuardError(f"lease={shown}: lease must be a positive timedelta, such as {such}")
+    if longest is not None and not _SHORTEST_AT_SERVER <= lease <= longest:
+        raise GuardError(
+            f"lease=timedelta(seconds={lease.total_seconds():g}): behind a server, lease must be between 1 second and "
+            f"{longest.total_seconds() / 60:g} minutes, such as timedelta(seconds=60)"
+        )
+
+
 def no_such_argument(name: str, known: Iterable[str]) -> GuardError:
     """The error for an argument that `guard()` does not have, and where what it says belongs."""
     if name in _ELSEWHERE:

@@ -12,7 +12,7 @@ from assentry.ports import Store
 from assentry.remote.line import Line
 from assentry.remote.reading import request_in
 
-LONGEST_LEASE = 600.0
+LONGEST_LEASE = timedelta(minutes=10)
 """As long as a server takes a process to live without hearing of it."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from assentry.core.run import Run
 from assentry.core.running import LEASE
+from assentry.engine.describing import check_lease
 from assentry.engine.gate import Gate
 from assentry.engine.holding import CURRENT
 from assentry.engine.hosting import Fits, held
@@ -21,7 +22,7 @@ from assentry.engine.wait_notice import notice
 from assentry.engine.worker import Worker
 from assentry.errors import GuardError, RunPaused
 from assentry.ports import Store
-from assentry.remote.callers import FarCallers
+from assentry.remote.callers import LONGEST_LEASE, FarCallers
 from assentry.remote.calls import PAUSE_SECONDS, FarCalls, FarExecution
 from assentry.remote.line import Line
 from assentry.remote.parts import FarHub, FarJudgement, FarStore, OpenVault
@@ -41,8 +42,10 @@ def connect(url: str, token: str, *, lease: timedelta = LEASE, retry_for: float 
     """A gate behind the server at this address; the token says which agent this is, and of which workspace.
 
     The functions run here, the deciding and the record are there. A server that does not answer is tried for
-    `retry_for` seconds, also while a call waits.
+    `retry_for` seconds, also while a call waits. `lease`, from 1 second to 10 minutes, is how long the server takes
+    this process to live without a sign of it.
     """
+    check_lease(lease, LONGEST_LEASE)
     portal = Portal("assentry-remote")
     line = Line(url, token, portal, retry_for=retry_for)
     told = portal.run(line.get("/me"))
