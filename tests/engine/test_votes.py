@@ -204,3 +204,51 @@ async def test_a_checkpoint_waits_as_it_was_asked_whatever_the_policy_says_of_ac
     await team.policy(TEAM.replace("quorum: 2", "quorum: 3"))
     await team.inbox.approve(ANN, request.id)
     await task
+
+
+MONEY = """
+people:
+  carol: {roles: [cfo]}
+  mary: {roles: [manager]}
+  bob: {}
+rules:
+  - {name: big, actions: [pay], when: "args.amount > 1000", gate: hard, reviewers: ["role:cfo"], quorum: {roles: [cfo]}}
+  - {name: small, actions: [pay], gate: hard, reviewers: ["role:manager"], quorum: {roles: [manager]}}
+"""
+CAROL, MARY = Principal("carol"), Principal("mary")
+
+
+async def to_pay(house, amount):
+    await house.policy(MONEY)
+    args = {"amount": amount, "currency": "EUR", "to": "x"}
+    return args, (await house.gate.propose("pay", args, declared=GONE)).request
+
+
+async def approved_by_both(house, request):
+    with pytest.raises(NotAllowed, match="bob is not one of them"):
+        await house.inbox.approve(BOB, request.id)
+    assert (await house.inbox.approve(MARY, request.id)).state is State.PENDING
+    return await house.inbox.approve(CAROL, request.id)
+
+
+async def test_whoever_holds_a_role_of_both_quorums_votes_on_what_was_changed(house):
+    args, request = await to_pay(house, 5_000)
+    changed = await house.inbox.modify(CAROL, request.id, {**args, "amount": 500})
+    assert (changed.state, [vote.by for vote in changed.votes]) == (State.PENDING, ["carol"])
+    verdict = changed.candidate.verdict
+    assert (verdict.reviewers, set(verdict.quorum.roles)) == (("role:manager", "role:cfo"), {"manager", "cfo"})
+    assert (await house.inbox.approve(MARY, request.id)).state is State.APPROVED
+
+
+async def test_whoever_holds_a_role_of_a_rule_that_failed_or_of_the_next_votes(house):
+    _, request = await to_pay(house, "lots")
+    assert request.candidate.verdict.reviewers == ("role:cfo", "role:manager")
+    assert (await approved_by_both(house, request)).state is State.APPROVED
+
+
+async def test_a_role_that_was_asked_for_before_still_votes_under_another_version(house):
+    _, request = await to_pay(house, 5_000)
+    await house.policy(MONEY.replace("args.amount > 1000", "args.amount > 9000"))
+    with pytest.raises(StaleRequest, match="including role:manager and role:cfo"):
+        await house.inbox.approve(MARY, request.id)
+    assert (await approved_by_both(house, request)).state is State.APPROVED

@@ -17,7 +17,7 @@ from assentry.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy,
 from assentry.core.scope import authorises, exceeded
 from assentry.core.situation import EMPTY, Situation, Standing
 from assentry.core.text import counted, span
-from assentry.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict
+from assentry.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict, joined
 from assentry.core.view import Looking
 
 _STRENGTH = tuple(
@@ -283,15 +283,16 @@ def _routing(
     A rule that holds but could not be evaluated might have been the one: its people, its quorum and its ladder
     stand, or an argument of the wrong type would be a way round them.
     """
-    reviewers: tuple[str, ...] = ()
+    reviewers, own = policy.reviewers, None
     quorum, ladder = ONE_PERSON, None
     failed = [each for each, _ in failures if each.gate.holds]
     for each in (*failed, *((rule,) if rule is not None else ())):
-        reviewers = reviewers or each.reviewers
+        if own is None and each.reviewers:
+            reviewers, own = each.reviewers, each.quorum
         roles = tuple(dict.fromkeys(quorum.roles + each.quorum.roles))
         quorum = Quorum(max(quorum.count, each.quorum.count), roles)
         ladder = ladder or each.ladder
-    return reviewers or policy.reviewers, quorum, ladder or policy.ladder
+    return joined(reviewers, quorum if own is None else own, quorum), quorum, ladder or policy.ladder
 
 
 def _seen(policy: Policy, verdict: Verdict) -> Verdict:

@@ -83,6 +83,15 @@ class Quorum:
     roles: tuple[str, ...] = ()
 
 
+def joined(reviewers: tuple[str, ...], own: Quorum, both: Quorum) -> tuple[str, ...]:
+    """These reviewers, and whoever holds a role that `both` demands beyond their `own` quorum.
+
+    Where two quorums hold at once and one list of reviewers is asked, the others' roles could never be filled otherwise.
+    """
+    more = (f"role:{role}" for role in both.roles if role not in own.roles)
+    return tuple(dict.fromkeys((*reviewers, *more))) if reviewers else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """One reason to stop, in words. `gate` is the least that this reason demands."""

@@ -13,7 +13,7 @@ from assentry.core.judge import is_stricter
 from assentry.core.policy import Policy
 from assentry.core.request import Request
 from assentry.core.text import counted
-from assentry.core.verdict import Quorum, Verdict
+from assentry.core.verdict import Quorum, Verdict, joined
 
 
 def reviewers_of(request: Request, verdict: Verdict) -> tuple[str, ...]:
@@ -56,9 +56,11 @@ def no_longer(void: Mapping[str, str]) -> tuple[str, ...]:
 def demanded(now: Verdict, both: Verdict) -> Verdict:
     """What a request demands that would be judged `now`; `both` is the stricter of that and what it was asked with.
 
-    So it is never less than what was asked for. The reviewers are those of now, where there are any.
+    So it is never less than what was asked for. The reviewers are those of now, where there are any, and whoever holds a
+    role that was asked for before.
     """
-    return replace(both, reviewers=now.reviewers or both.reviewers, policy_version=now.policy_version)
+    reviewers = joined(now.reviewers, now.quorum, both.quorum) or both.reviewers
+    return replace(both, reviewers=reviewers, policy_version=now.policy_version)
 
 
 def stricter_by(stored: Verdict, now: Verdict) -> tuple[str, ...]:

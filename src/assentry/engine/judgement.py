@@ -24,12 +24,13 @@ from assentry.core.situation import Standing, in_situation
 from assentry.core.switch import Setting, Switch, holding
 from assentry.core.text import render
 from assentry.core.title import default_title
-from assentry.core.verdict import GateKind, Quorum, Trigger, Verdict
+from assentry.core.verdict import GateKind, Quorum, Trigger, Verdict, joined
 from assentry.core.votes import demanded, shortfall
 from assentry.engine.office import HeldUp
+from assentry.engine.threads import in_thread
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
 from assentry.errors import InvalidArguments, RunStopped
-from assentry.ports import Store
+from assentry.ports import Store, StoredPolicy
 
 if TYPE_CHECKING:
     from assentry.engine.holding import HeldRun
@@ -105,7 +106,7 @@ class Judgement:
         """Why what would run by itself waits, while the active policy cannot be used."""
         self._holds_reads = self._was_read = False
         self._held_up: list[Ear] = []
-        self._asked, self._told, self._taking = count(1), 0, threading.Lock()
+        self._asked, self._told, self._judges_by, self._taking = count(1), 0, 0, threading.Lock()
         self._profiles: dict[tuple[str, int], tuple[Tool, Profile]] = {}
 
     async def refresh(self) -> None:
@@ -117,24 +118,31 @@ class Judgement:
         )
         # The gate's own loop hears of changes, and its callers look by themselves: two threads, one after the other.
         with self._taking:
-            if mine < self._told:
-                return  # somebody who asked later has been told already, all of it
-            self._told = mine
-            # First of all, since they hold whatever may be wrong with the rest.
-            self.switches = tuple(switch for switch in switches if switch.is_held)
-            self.denied = frozenset(switch.agent for switch in switches if switch.denials)
-            for ear in tuple(self._held_up):
-                ear.hear(None)
-            self._latest = 0 if stored is None else stored.version
-            if stored is None:
-                self.policy = self._fallback
-            elif stored.version != self.policy.version:
-                from assentry.core.policy_file import stored_policy
+            # Somebody who asked later may have been told already.
+            if mine > self._told:
+                self._told = mine
+                # First of all, since they hold whatever may be wrong with the rest.
+                self.switches = tuple(switch for switch in switches if switch.is_held)
+                self.denied = frozenset(switch.agent for switch in switches if switch.denials)
+                for ear in tuple(self._held_up):
+                    ear.hear(None)
+                self._latest = 0 if stored is None else stored.version
+        policy = await self._read(stored)
+        with self._taking:
+            if mine > self._judges_by:
+                self._judges_by = mine
+                self.policy, self.version, self.grants = policy, 0 if stored is None else stored.version, grants
+                self._locked, self._was_read = None, True
 
-                self.policy = stored_policy(stored.text, stored.version)
-            self.version = self._latest
-            self._locked, self._was_read = None, True
-            self.grants = grants
+    async def _read(self, stored: StoredPolicy | None) -> Policy:
+        """The stored policy, read beside the loop, where a large file would keep everything else waiting."""
+        if stored is None:
+            return self._fallback
+        if stored.version == self.policy.version:
+            return self.policy
+        from assentry.core.policy_file import stored_policy
+
+        return await in_thread(stored_policy, stored.text, stored.version)
 
     def held_up(self, agent: str) -> Switch | None:
         """The stop switch that holds this agent up."""
@@ -377,18 +385,21 @@ def stricter(first: Verdict, second: Verdict) -> Verdict:
 def merged(first: Verdict, second: Verdict) -> Verdict:
     """Both verdicts at once: the stricter gate, every trigger, and all the people that either asks for.
 
-    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular.
+    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular; whoever holds a role that
+    the other one's quorum demands may vote as well.
     """
     chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
     seen = {trigger.name for trigger in chosen.triggers}
     triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)
     roles = tuple(dict.fromkeys(chosen.quorum.roles + other.quorum.roles))
+    quorum = Quorum(max(first.quorum.count, second.quorum.count), roles)
+    asking = chosen if chosen.reviewers else other
     watched = [gate for gate in (first.observed, second.observed) if gate is not None]
     return replace(
         chosen,
         triggers=triggers,
-        reviewers=chosen.reviewers or other.reviewers,
-        quorum=Quorum(max(first.quorum.count, second.quorum.count), roles),
+        reviewers=joined(asking.reviewers, asking.quorum, quorum),
+        quorum=quorum,
         observed=strictest(watched) if watched else None,
         grant=first.grant if first.grant == second.grant else None,
     )
