@@ -94,6 +94,116 @@ def test_a_quorum_that_can_be_met_is_not_complained_about(assentry: Assentry, he
     assert assentry("policy", "check", "--strict", "p.yaml").err == ""
 
 
+TWO = "people: {ann: , bob: }\nagents: {bot: {owner: ann}}\n"
+PAYS = "  - {name: r, actions: [pay], gate: hard, quorum: 2}\n"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "  - {name: own, agents: [bot], gate: hard, reviewers: [bob]}\n",
+        "  - {name: own, agents: ['b*'], actions: ['p*'], gate: run}\n",
+        "  - {name: never, agents: [bot], gate: forbid}\n",
+        "  - {name: all, when: true, gate: watch}\n",
+    ],
+)
+def test_an_agent_whose_calls_a_rule_above_takes_is_not_complained_about(
+    assentry: Assentry, here: Path, above: str
+) -> None:
+    (here / "p.yaml").write_text(f"{TWO}rules:\n{PAYS}")
+    assert 'can never be approved for the agent "bot"' in assentry("policy", "check", "p.yaml", code=1).err
+    (here / "p.yaml").write_text(f"{TWO}rules:\n{above}{PAYS}")
+    assert "never be approved" not in assentry("policy", "check", "p.yaml").err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("  - {name: all, gate: hard}\n  - {name: r, gate: hard, quorum: 3}\n", "is never reached"),
+        ("  - {name: r, gate: hard, quorum: 3, when: false}\n", '"false" is never true'),
+    ],
+)
+def test_a_rule_that_nothing_gets_to_may_want_whom_it_will(
+    assentry: Assentry, here: Path, text: str, says: str
+) -> None:
+    (here / "p.yaml").write_text(f"people: {{ann: , bob: }}\nself_review: allow\nrules:\n{text}")
+    done = assentry("policy", "check", "p.yaml")
+    assert says in done.err
+    assert "never be approved" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ("  - {name: r, when: args.x > 1, gate: run}\n  - {name: s, gate: hard, quorum: 3}\n", 'rule "s": its requests can'),
+        ("  - {name: r, gate: hard, quorum: 2, when: 'action.agent != \"bot\"'}\n", 'approved for the agent "bot"'),
+        ("  - {name: r, agents: [bot], gate: run}\n", 'rule "r": its requests can never be approved for the agent "bot"'),
+    ],
+)  # fmt: skip
+def test_what_may_never_come_to_it_is_a_warning(assentry: Assentry, here: Path, rules: str, says: str) -> None:
+    people = TWO if "quorum: 3" in rules or "quorum: 2" in rules else TWO.replace(", bob: ", "")
+    (here / "p.yaml").write_text(f"{people}rules:\n{rules}")
+    assert says in assentry("policy", "check", "p.yaml").err
+
+
+def test_what_no_rule_matches_is_not_complained_about_where_a_rule_takes_all_that_the_agent_asks(
+    assentry: Assentry, here: Path
+) -> None:
+    one = TWO.replace(", bob: ", "")
+    (here / "p.yaml").write_text(one)
+    assert "no rule matches can never be approved" in assentry("policy", "check", "p.yaml", code=1).err
+    (here / "p.yaml").write_text(f"{one}rules: [{{name: r, agents: [bot], gate: forbid}}]\n")
+    assert "never be approved" not in assentry("policy", "check", "p.yaml").err
+
+
+SHOP = """\
+people:
+  alice: {roles: [manager], os_users: [root]}
+  bob: {roles: [finance]}
+  carol: {roles: [finance]}
+agents:
+  shop: {owner: bob}
+rules:
+  - {name: r, actions: ["pay_*"], gate: hard, reviewers: [role:finance, role:manager], quorum: {count: 2, roles: [finance]}}
+"""
+
+
+def test_who_owns_the_agent_and_who_asked_are_excluded_together(assentry: Assentry, here: Path) -> None:
+    (here / "p.yaml").write_text(SHOP)
+    assert (
+        'p.yaml:8: rule "r": if alice or carol made a request of the agent "shop", it cannot be approved (needs 2 of '
+        "role:finance or role:manager, including role:finance: alice, carol (bob is excluded: owner of the agent)); add "
+        "reviewers, or write self_review: allow"
+    ) in assentry("policy", "check", "p.yaml").err
+    (here / "p.yaml").write_text(SHOP.replace("agents:", "  dora: {roles: [finance]}\nagents:"))
+    assert "shop" not in assentry("policy", "check", "p.yaml").err
+
+
+def test_reviewers_without_people_are_warned_about_where_they_stand(assentry: Assentry, here: Path) -> None:
+    first = "rules:\n  - {name: a, gate: run, actions: [x]}\n"
+    (here / "p.yaml").write_text(f"{first}  - name: b\n    gate: hard\n    reviewers: [ann]\n")
+    assert 'p.yaml:5: rule "b": reviewers are named but there' in assentry("policy", "check", "p.yaml").err
+
+
+def test_a_rota_that_is_wrong_itself_is_complained_about_once(assentry: Assentry, here: Path) -> None:
+    rota = "rotas:\n  nights: {members: [ann]}\n"
+    (here / "p.yaml").write_text(rule("gate: hard, reviewers: ['rota:nights']", f"{PEOPLE}{rota}"))
+    done = assentry("policy", "check", "p.yaml", code=1)
+    assert 'unknown key "members"' in done.err
+    assert "never be approved" not in done.err
+
+
+def test_explain_names_nobody_where_nothing_waits(assentry: Assentry, here: Path) -> None:
+    (here / "p.yaml").write_text(rule("gate: watch, actions: [x]", f"{PEOPLE}actions: {{x: {{risk: risky}}}}\n"))
+    done = assentry("policy", "explain", "p.yaml", "--action", "x")
+    assert "nothing waits" in done.out
+    assert "approvals" not in done.out
+    assert not any(
+        "approvals" in each for each in assentry("policy", "explain", "p.yaml", "--action", "x", "--json").json["lines"]
+    )
+    assert "approvals" in assentry("policy", "explain", "p.yaml", "--action", "drop_table").out
+
+
 def test_one_person_without_a_people_section_still_decides(assentry: Assentry, agent: Agent, here: Path) -> None:
     (here / "p.yaml").write_text("rules: [{name: r, gate: hard}]\n")
     assentry("policy", "apply", "p.yaml")
@@ -158,6 +268,10 @@ WARNED = [
     (rule("gate: hard, when: facts.currency > 3", ""), 2,
      ("can never be evaluated, so the action always waits: the types do not fit: > cannot be used between a text and a "
      "whole number")),
+    (rule("gate: hard, when: facts.count", ""), 2,
+     '"facts.count" can never be evaluated, so the action always waits: it gives neither true nor false'),
+    (rule("gate: hard, when: 'facts.unbounded ? 1 : facts.count'", ""), 2, "it gives neither true nor false"),
+    (rule("gate: hard, when: facts.recipients", ""), 2, "it gives neither true nor false"),
     (rule("gate: hard, when: facts.cuont > 3", ""), 2, 'without it the action waits; did you mean "facts.count"?'),
     (("rules:\n  - {name: a, actions: [x, 'y*'], gate: hard}\n  - {name: b, actions: [z], gate: hard}\n"
      "  - {name: r, actions: [z, yes], gate: run}\n"), 4,
@@ -235,6 +349,13 @@ def test_the_soft_gate_of_the_docs_is_soft(assentry: Assentry, here: Path) -> No
         rule("gate: watch, actions: [delete_files], when: facts.count > 50", ""),
         rule("""gate: watch, when: 'effect.risk in ["dangerous", "critical"]'""", ""),
         rule("gate: watch, when: facts.count * facts.count == 49", ""),
+        rule("gate: hard, when: action.cost > 0.001 && action.cost < 0.01", ""),
+        rule("gate: hard, when: action.confidence > 0.895 && action.confidence < 0.9", ""),
+        rule("gate: hard, when: facts.bytes > 2000000000000", ""),
+        rule("gate: hard, when: facts.amount > 1000000.5 && facts.amount < 1000000.504", ""),
+        rule("gate: hard, when: facts.amount > 9007199254740993.0", ""),
+        rule("gate: hard, when: action.cost >= 1.0e13", ""),
+        rule("gate: hard, when: 'facts.unbounded ? true : facts.count > 3'", ""),
         rule("gate: watch, when: facts.count == 1e6 - 3.0", ""),
         rule("gate: soft, actions: [x], when: args.path.startsWith('/tmp')", "actions: {x: {risk: risky}}\n"),
         rule("gate: hard, actions: [send_email], when: effect.outside && !effect.money", ""),

@@ -82,4 +82,28 @@ def test_a_rota_means_who_is_on_duty_and_a_turn_that_is_over_nobody() -> None:
 
 def test_rules_that_ask_the_same_people_are_one_and_forbidden_actions_ask_nobody() -> None:
     policy = load_policy(f"{TEAM}rules: [{{name: a, gate: hard}}, {{name: b, gate: forbid, quorum: 2}}]")
+    assert [each.rule for each in everybody_asked(policy)] == ["a"]
+    only_some = f"{TEAM}rules: [{{name: a, gate: hard}}, {{name: b, gate: forbid, quorum: 2}}]".replace(
+        "gate", "actions: [x], gate"
+    )
+    policy = load_policy(only_some)
     assert [each.rule for each in everybody_asked(policy)] == [""]
+
+
+def test_a_rule_that_no_call_of_an_agent_gets_to_is_not_about_that_agent() -> None:
+    above = "{name: own, agents: [bot], gate: hard}"
+    policy = load_policy(f"{TEAM}rules:\n  - {above}\n  - {{name: two, gate: hard, quorum: 2}}\n")
+    assert [(each.rule, each.agents) for each in everybody_asked(policy)] == [
+        ("own", ("bot",)),
+        ("two", ()),
+    ]
+    policy = load_policy(f"{TEAM}rules:\n  - {{name: two, gate: hard, actions: [x], quorum: 2}}\n")
+    assert [(each.rule, each.agents) for each in everybody_asked(policy)] == [("", ("bot",)), ("two", ("bot",))]
+
+
+def test_of_very_many_people_only_some_are_named() -> None:
+    names = [f"p{number}" for number in range(1_000)]
+    policy = load_policy(f"people: {{{', '.join(f'{name}: ' for name in names)}}}\nrules: [{{name: r, gate: hard}}]")
+    says = deciders(policy, (), ONE_PERSON, Ladder()).says
+    assert says.startswith("needs 1 of everyone listed under people: p0, p1, ")
+    assert says.endswith("p18, 981 others")

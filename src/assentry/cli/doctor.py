@@ -20,6 +20,7 @@ from assentry.cli.upkeep import versions
 from assentry.core.authority import may_decide, resolve
 from assentry.core.deciders import everybody_asked
 from assentry.core.policy import Mode, Policy
+from assentry.core.policy_file import stored_warnings
 from assentry.core.request import State
 from assentry.core.text import counted
 from assentry.engine.os_user import os_user
@@ -214,7 +215,7 @@ async def _policy(place: Desk, findings: Findings) -> None:
     else:
         when = f"{stored.applied_at:%Y-%m-%d %H:%M} UTC"
         findings.good("policy", f"version {stored.version}, applied by {stored.applied_by} at {when}")
-    for warning in policy.warnings:
+    for warning in stored_warnings(stored.text, stored.version, await place.store.now()) if stored is not None else ():
         findings.note("policy", warning)
     if policy.mode is Mode.OBSERVE:
         findings.bad("policy", "OBSERVE MODE: nothing is held", "apply a policy with mode: enforce")
@@ -255,7 +256,7 @@ async def _reviewers(place: Desk, findings: Findings) -> None:
         return
     coming = replace(policy, rotas=tuple(rota.since(now) for rota in policy.rotas))
     for asked in everybody_asked(policy):
-        for agent in ("", *asked.owned(policy)):
+        for agent in ("", *asked.agents):
             whose = f'rule "{asked.rule}"' if asked.rule else "where no rule matches"
             whose += f', agent "{agent}"' if agent else ""
             found = asked.of(policy, agent, now)

@@ -55,8 +55,7 @@ def _verdict(found: Explanation) -> list[tuple[RenderableType, ...]]:
         "chosen by": chose,
         **({"without it": following} if found.chose else {}),
         **({"grant": verdict.grant} if verdict.grant else {}),
-        "reviewers": found.asks,
-        "approvals": found.approvals,
+        **({"reviewers": found.asks, "approvals": found.approvals} if found.waits else {}),
         "time": found.time,
     }
     return [(Text(name, style="bold"), inert(value)) for name, value in told.items()]

@@ -10,7 +10,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Literal
 
-from assentry.core.policy import Policy
+from assentry.core.policy import Person, Policy
 from assentry.core.verdict import Quorum
 
 NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -128,9 +128,15 @@ def may_change(policy: Policy, principal: Principal | None) -> str | None:
     known = principal_named(policy, principal.name)
     if known is None:
         return f"{principal.name} is not among the people of the policy, so may not change it; ask one of them"
-    if any(OPERATOR in each.roles for each in policy.people) and OPERATOR not in known.roles:
+    if all(each.name != known.name for each in changers(policy)):
         return f"{known.name} does not have the role {OPERATOR}, which this policy reserves changes for"
     return None
+
+
+def changers(policy: Policy) -> tuple[Person, ...]:
+    """The people who may change the policy: its operators, or everybody where it names none."""
+    operators = tuple(each for each in policy.people if OPERATOR in each.roles)
+    return operators or policy.people
 
 
 def may_release(policy: Policy, principal: Principal, set_by: str) -> str | None:
@@ -181,17 +187,21 @@ def quorum_met(quorum: Quorum, approvals: Collection[Principal]) -> bool:
 
 def why_excluded(policy: Policy, principal: Principal, agent: str, asked_by: str = "") -> Excluded | None:
     """Why this person has no vote on what `agent` asks, whoever the reviewers are; `None` if they have one."""
-    if principal.name == agent:
-        return Excluded.ITSELF
-    if policy.allows_self_review:
-        return None
-    entry = policy.agent_named(agent)
-    if entry is not None and entry.owner == principal.name:
-        return Excluded.OWNER
-    asker = resolve(policy, asked_by)
-    if asked_by and (asked_by == principal.name or (asker is not None and asker.name == principal.name)):
-        return Excluded.ASKER
-    return None
+    return excluded(policy, agent, asked_by).get(principal.name)
+
+
+def excluded(policy: Policy, agent: str, asked_by: str = "") -> dict[str, Excluded]:
+    """Everybody who has no vote on what `agent` asks, by name, whoever the reviewers are."""
+    found: dict[str, Excluded] = {}
+    if not policy.allows_self_review:
+        if asked_by:
+            asker = resolve(policy, asked_by)
+            found |= dict.fromkeys((asked_by, *((asker.name,) if asker is not None else ())), Excluded.ASKER)
+        entry = policy.agent_named(agent)
+        if entry is not None and entry.owner:
+            found[entry.owner] = Excluded.OWNER
+    found[agent] = Excluded.ITSELF
+    return found
 
 
 def _roles_filled(roles: tuple[str, ...], people: tuple[Principal, ...]) -> bool:

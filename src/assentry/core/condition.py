@@ -48,6 +48,8 @@ class Failed:
     """A condition that gave neither true nor false, and why. Never contains a payload value."""
 
     says: str
+    is_value: bool = False
+    """It could be evaluated, and gave something else: a number, a text, a list."""
 
 
 class _Unfit(Exception):
@@ -94,7 +96,7 @@ class Condition:
             return Failed(_thrown(error))
         if value is True or value is False:
             return bool(value)
-        return Failed(_not_boolean(value, self.text))
+        return Failed(_not_boolean(value, self.text), is_value=not (isinstance(value, str) and ":" in value))
 
 
 @lru_cache(maxsize=2_048)

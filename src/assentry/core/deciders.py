@@ -1,21 +1,22 @@
 """Who can decide: reviewers and a quorum as the names of people, and whether they are enough.
 
-Whether one person may decide one request, and whether votes suffice, is said in `authority`; here the same functions
-are asked about everybody at once, before there is any vote.
+Whether one person may decide one request, and whether votes suffice, is said in `authority`; here it is said of everybody
+at once, before there is any vote.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
-from assentry.core.authority import Excluded, Principal, eligible, quorum_met, why_excluded
-from assentry.core.ladder import climb
+from assentry.core.authority import Excluded, excluded
+from assentry.core.coverage import Above, TooMuch, Work
+from assentry.core.ladder import joining
+from assentry.core.panel import Circle, Panel
 from assentry.core.pattern import pattern
-from assentry.core.policy import ONE_PERSON, Policy
+from assentry.core.policy import ONE_PERSON, Policy, Rule
 from assentry.core.text import exact_span
 from assentry.core.verdict import GateKind, Ladder, Quorum
-
-_START = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +65,42 @@ class Deciders:
             return self.says
         if len(people) < self.quorum.count:
             return f"{self.says}, so only {len(people)} can decide"
-        return f"{self.says}, and there is nobody for each of the roles {', '.join(self.quorum.roles)}"
+        return f"{self.says}, and there is nobody for each of the roles {named(self.quorum.roles)}"
 
     @property
     def says(self) -> str:
         """Such as `needs 2 of role:dba: ann, bob (cy is excluded: owner of the agent)`."""
         count = self.quorum.count
-        roles = f", including {' and '.join(f'role:{role}' for role in self.quorum.roles)}" if self.quorum.roles else ""
+        roles = shortened([f"role:{role}" for role in self.quorum.roles], "others")
+        including = f", including {' and '.join(roles)}" if roles else ""
         if not self.listed:
             whom = "different users" if count > 1 else "any user who can sign in"
             return (
-                f"needs {count} {whom}{roles}; no people are listed" if count > 1 else f"{whom}; no people are listed"
+                f"needs {count} {whom}{including}; no people are listed"
+                if count > 1
+                else f"{whom}; no people are listed"
             )
-        names = ", ".join(self.able) or "nobody"
-        later = "".join(f"; after {added.after} also {', '.join(added.names)}" for added in self.later)
-        without = "; ".join(f"{out.name} is excluded: {out.why}" for out in self.excluded)
-        whom = " or ".join(self.reviewers) or "everyone listed under people"
-        return f"needs {count} of {whom}{roles}: {names}{later}{f' ({without})' if without else ''}"
+        names = named(self.able) or "nobody"
+        added = [f"after {each.after} also {named(each.names)}" for each in self.later]
+        later = "".join(f"; {each}" for each in shortened(added, "steps"))
+        without = "; ".join(shortened([f"{out.name} is excluded: {out.why}" for out in self.excluded], "people"))
+        whom = " or ".join(shortened(self.reviewers, "others")) or "everyone listed under people"
+        return f"needs {count} of {whom}{including}: {names}{later}{f' ({without})' if without else ''}"
+
+
+_MOST_NAMED = 20
+
+
+def named(names: Sequence[str]) -> str:
+    """The names as a text; of very many only the first."""
+    return ", ".join(shortened(names, "others"))
+
+
+def shortened(parts: Sequence[str], what: str) -> Sequence[str]:
+    """The parts of a sentence that people can still read, and how many more there are."""
+    if len(parts) <= _MOST_NAMED:
+        return parts
+    return (*parts[: _MOST_NAMED - 1], f"{len(parts) - _MOST_NAMED + 1:,} {what}")
 
 
 def deciders(
@@ -91,50 +111,38 @@ def deciders(
     agent: str = "",
     asked_by: str = "",
     now: datetime | None = None,
-    without: Iterable[str] = (),
+    panel: Panel | None = None,
 ) -> Deciders:
-    """The people who can decide what `agent` asks of these reviewers; `without` leaves out some by name.
+    """The people who can decide what `agent` asks of these reviewers.
 
-    A rota means who is on duty `now`; without a time, everybody who is at some time.
+    A rota means who is on duty `now`; without a time, everybody who is at some time. `panel` is the policy's, where
+    there is one already.
     """
     if not policy.people:
         return Deciders(reviewers, quorum, listed=False)
-    left_out = frozenset(without)
-    excluded: dict[str, Excluded] = {}
-
-    def able(selectors: tuple[str, ...]) -> list[Principal]:
-        found = []
-        for each in eligible(policy, selectors, now):
-            if (why := why_excluded(policy, each, agent, asked_by)) is not None:
-                excluded[each.name] = why
-            elif each.name not in left_out:
-                found.append(each)
-        return found
-
-    first = able(reviewers)
-    everybody = {each.name: each for each in first}
+    panel = panel or Panel(policy, now=now)
+    reasons = excluded(policy, agent, asked_by)
+    out = panel.named(reasons)
+    asked = everybody = panel.asked(reviewers)
     later: list[Added] = []
     for selectors, time in _told(ladder) if reviewers else ():
-        new = [each for each in able(selectors) if each.name not in everybody]
-        everybody |= {each.name: each for each in new}
-        if new:
-            later.append(Added(tuple(each.name for each in new), time))
+        told = panel.asked(selectors)
+        if new := told & ~everybody & ~out:
+            later.append(Added(panel.names(new), time))
+        everybody |= told
     return Deciders(
-        reviewers, quorum, tuple(each.name for each in first), tuple(later),
-        tuple(Out(*each) for each in excluded.items()),
-        enough=quorum_met(quorum, everybody.values()),
+        reviewers, quorum, panel.names(asked & ~out), tuple(later),
+        tuple(Out(name, reasons[name]) for name in panel.names(everybody & out)),
+        enough=Circle(panel, quorum, everybody & ~out).enough(),
     )  # fmt: skip
 
 
 def _told(ladder: Ladder) -> Iterable[tuple[tuple[str, ...], str]]:
     """Whom each rung adds, and after what time. A rung that lies beyond the limit adds nobody."""
-    turns = max((len(rung.rota) for rung in ladder.rungs), default=0)
-    for number in range(len(ladder.rungs) * (min(ladder.loops, turns) + 1)):
-        reached = climb(ladder, _START, number)
-        if reached is None:
+    for after, selectors in joining(ladder.rungs, ladder.loops):
+        if ladder.limit is not None and after >= ladder.limit:
             return
-        if reached.adds:
-            yield reached.adds, exact_span(reached.at - _START)
+        yield selectors, exact_span(after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +154,59 @@ class Asked:
     reviewers: tuple[str, ...]
     quorum: Quorum
     ladder: Ladder
-    agents: tuple[str, ...] = ("*",)
+    agents: tuple[str, ...] = ()
+    """Those with a known owner of which some calls get there."""
 
-    def of(self, policy: Policy, agent: str = "", now: datetime | None = None, without: Iterable[str] = ()) -> Deciders:
+    def of(self, policy: Policy, agent: str = "", now: datetime | None = None, panel: Panel | None = None) -> Deciders:
         """The people who can decide what is asked of them."""
-        return deciders(policy, self.reviewers, self.quorum, self.ladder, agent, now=now, without=without)
+        return deciders(policy, self.reviewers, self.quorum, self.ladder, agent, now=now, panel=panel)
 
-    def owned(self, policy: Policy) -> Iterable[str]:
-        """Agents that this is about and whose owner is known."""
-        names = pattern(self.agents)
-        return (each.name for each in policy.agents if each.owner and names.match(each.name))
+    def is_like(self, other: "Asked") -> bool:
+        """The same people are asked, for the same time."""
+        mine, theirs = self.ladder, other.ladder
+        # Ladders that inherit their rungs share them, and comparing long ones takes long.
+        same = mine.rungs is theirs.rungs and (mine.loops, mine.limit) == (theirs.loops, theirs.limit)
+        return same and (self.reviewers, self.quorum) == (other.reviewers, other.quorum)
+
+
+def usual_asked(policy: Policy) -> Asked:
+    """Who is asked where no rule matches."""
+    return Asked("", policy.reviewers, ONE_PERSON, policy.ladder)
+
+
+def asked_by_rule(policy: Policy, rule: Rule) -> Asked:
+    """Who is asked by this rule."""
+    return Asked(rule.name, rule.reviewers or policy.reviewers, rule.quorum, rule.ladder or policy.ladder)
 
 
 def everybody_asked(policy: Policy) -> tuple[Asked, ...]:
-    """Who is asked where no rule matches, then by each rule that asks others, or for more votes."""
-    usual = Asked("", policy.reviewers, ONE_PERSON, policy.ladder)
-    by_rules = (
-        Asked(rule.name, rule.reviewers or policy.reviewers, rule.quorum, rule.ladder or policy.ladder, rule.agents)
-        for rule in policy.rules
-        if rule.gate is not GateKind.FORBID
-    )
-    return (usual, *(each for each in by_rules if replace(each, rule="", agents=("*",)) != usual))
+    """Who is asked where no rule matches, then by each rule that asks others, or for more votes; if calls get there."""
+    usual, owned = usual_asked(policy), [each.name for each in policy.agents if each.owner]
+    work = Work(_MOST_WORK)
+    above = Above(work)
+
+    def reached(asked: Asked, rule: Rule) -> Iterator[Asked]:
+        names = [each for each in owned if pattern(rule.agents).match(each)]
+        try:
+            if above.covering(rule):
+                return
+            names = [each for each in names if not above.covering(rule, (each,))]
+        except TooMuch:
+            pass  # Then it may be reached, for all that is known.
+        yield replace(asked, agents=tuple(names))
+
+    for rule in policy.rules:
+        with suppress(TooMuch):
+            above.add(rule)
+    found, above = list(reached(usual, Rule(""))), Above(work)
+    is_usual_asked = bool(found)
+    for rule in policy.rules:
+        asked = asked_by_rule(policy, rule)
+        if rule.gate is not GateKind.FORBID and not (is_usual_asked and asked.is_like(usual)):
+            found += reached(asked, rule)
+        with suppress(TooMuch):
+            above.add(rule)
+    return tuple(found)
+
+
+_MOST_WORK = 1_000_000

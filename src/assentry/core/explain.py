@@ -81,6 +81,11 @@ class Explanation:
         return who_said(self.assessment.words)
 
     @property
+    def waits(self) -> bool:
+        """Somebody is asked before it runs, or would be if the policy were enforced."""
+        return (self.verdict.observed or self.verdict.gate).holds
+
+    @property
     def asks(self) -> str:
         return ", ".join(self.verdict.reviewers) or "anyone who may review"
 
@@ -109,8 +114,7 @@ class Explanation:
             *(f"trigger {each.name}: {each.says} (at least {each.gate})" for each in verdict.triggers),
             *(f"rule {each.rule}: {each.match.value}; {each.says}" for each in self.rules),
             *(f"grant {each.grant}: {each.why_not or 'covers it'}" for each in self.grants),
-            f"reviewers: {self.asks}",
-            f"approvals: {self.approvals}",
+            *((f"reviewers: {self.asks}", f"approvals: {self.approvals}") if self.waits else ()),
             f"time: {self.time}",
         )
 

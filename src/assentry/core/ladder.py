@@ -30,6 +30,20 @@ def climb(ladder: Ladder, start: datetime, number: int) -> Climb | None:
     return Climb(start + offset, rung, rung.tell + turn)
 
 
+def joining(rungs: tuple[Rung, ...], loops: int) -> list[tuple[timedelta, tuple[str, ...]]]:
+    """Who may decide as well and after what time, each when they come first, in order; a limit cuts it short.
+
+    A rung tells all of `tell` when it is first climbed, and one more of its `rota` in each loop.
+    """
+    if not rungs:
+        return []
+    once = rungs[-1].after
+    found = [(rung.after, rung.tell + rung.rota[:1]) for rung in rungs]
+    for rung in rungs:
+        found += [(rung.after + loop * once, (each,)) for loop, each in enumerate(rung.rota[: loops + 1]) if loop]
+    return sorted((each for each in found if each[1]), key=lambda each: each[0])
+
+
 def due(ladder: Ladder, start: datetime, number: int, ends_at: datetime | None) -> datetime | None:
     """When time next moves a waiting request: the next rung or the end, whichever comes first."""
     following = climb(ladder, start, number)

@@ -5,13 +5,14 @@ action and agent, so that a call only ever meets the rules that could match it.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 
 from assentry.core.action import Declaration, Json, Risk
 from assentry.core.condition import Condition, compile_condition
-from assentry.core.pattern import Pattern, pattern
+from assentry.core.pattern import Pattern, is_wild, pattern
 from assentry.core.rota import Rota
 from assentry.core.verdict import DEFAULT, AtEnd, GateKind, IfChanged, Ladder, Quorum, Verdict
 from assentry.errors import PolicyError
@@ -205,6 +206,12 @@ class Policy:
         if self.ladder.at_end is AtEnd.PROCEED:
             raise PolicyError("a ladder cannot end in proceed; use at_end: deny or stay")
 
+    def warned(self, warnings: tuple[str, ...]) -> "Policy":
+        """The same with these warnings; nothing is compiled again."""
+        made = copy(self)
+        object.__setattr__(made, "warnings", warnings)
+        return made
+
     def compiled_for(self, action: str, agent: str) -> tuple[CompiledRule, ...]:
         """The rules whose patterns match, in order. Remembered per pair of names."""
         key = (action, agent)
@@ -232,7 +239,8 @@ class Policy:
     def declaration_for(self, action: str) -> Declared | None:
         """What the operator declared of this action: an exact name goes first, then the first pattern that fits."""
         exact = next((each for each in self.declared if each.pattern == action), None)
-        return exact or next((each for each in self.declared if pattern((each.pattern,)).match(action)), None)
+        globs = (each for each in self.declared if is_wild(each.pattern))
+        return exact or next((each for each in globs if pattern((each.pattern,)).match(action)), None)
 
     def confidence_for(self, action: str) -> float:
         """How sure an agent must be of this action not to be asked about it."""

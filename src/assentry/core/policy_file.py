@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from assentry.core.action import Declaration, Json, Reach, Risk
@@ -32,7 +33,7 @@ from assentry.core.policy_text import Complaints, Lines, Node, Reader, did_you_m
 from assentry.core.verdict import DEFAULT, AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
 from assentry.errors import PolicyError
 
-__all__ = ["KEYS", "load_policy", "stored_policy", "to_document"]
+__all__ = ["KEYS", "load_policy", "stored_policy", "stored_warnings", "to_document"]
 
 KEYS: dict[str, tuple[str, ...]] = {
     "policy": (
@@ -64,6 +65,8 @@ FORMAT = 1
 _GATES = tuple(gate for gate in GateKind if gate is not GateKind.ASK)
 _FLOORS = (GateKind.RUN, GateKind.WATCH, GateKind.HARD, GateKind.MANUAL, GateKind.FORBID)
 _MOST = 1_000_000_000
+_MOST_PEOPLE = 100
+"""Who must approve one request."""
 UNLIMITED = "unlimited"
 
 
@@ -72,8 +75,9 @@ def load_policy(
 ) -> Policy:
     """The policy that `text` describes; raises one `PolicyError` with every complaint, each with its line.
 
-    With `now` turns of rotas that are over count for nothing. A `stored` one was applied already: that nobody can meet
-    a quorum of it is a warning then, since requests that nobody can approve are safer than no policy.
+    With `now` turns of rotas that are over count for nothing. A `stored` one was checked when it was applied, so it is
+    only read, and has no warnings: every process does that whenever it hears of a change, and requests that nobody can
+    approve are safer than no policy.
     """
     complaints = Complaints(file)
     root = read_yaml(text, complaints)
@@ -81,10 +85,11 @@ def load_policy(
         return replace(PRESETS["balanced"], version=version, warnings=(f"{file}:1: {_nothing(text)}",))
     _expect_mapping(root, complaints)
     lines: Lines = {}
-    policy = _policy(Reader(complaints), root, lines)
-    check_policy(policy, lines, complaints, now, stored=stored)
+    policy = _policy(Reader(complaints), root, lines, version)
+    if not stored:
+        check_policy(policy, lines, complaints, now)
     complaints.raise_if_any()
-    return replace(policy, version=version, warnings=complaints.warnings)
+    return policy if stored else policy.warned(complaints.warnings)
 
 
 def _nothing(text: str) -> str:
@@ -110,12 +115,26 @@ def _expect_mapping(root: Node, complaints: Complaints) -> None:
     complaints.raise_if_any()
 
 
+@lru_cache(maxsize=8)
 def stored_policy(text: str, version: int) -> Policy:
     """The policy that the store holds as this version."""
-    return load_policy(text, f"policy version {version}", version, stored=True)
+    return load_policy(text, _named(version), version, stored=True)
 
 
-def _policy(reader: Reader, root: Node, lines: Lines) -> Policy:
+@lru_cache(maxsize=8)
+def stored_warnings(text: str, version: int, now: datetime | None = None) -> tuple[str, ...]:
+    """What checking that version says today; a complaint too, since it is active whatever is wrong with it."""
+    try:
+        return load_policy(text, _named(version), version, now=now).warnings
+    except PolicyError as problem:
+        return problem.complaints
+
+
+def _named(version: int) -> str:
+    return f"policy version {version}"
+
+
+def _policy(reader: Reader, root: Node, lines: Lines, version: int) -> Policy:
     table = reader.table(root, "the policy", KEYS["policy"])
     lines.update({("", key): node.line for key, node in table.items()})
     limited = table["limits"].value if "limits" in table and table["limits"].is_map else {}
@@ -125,6 +144,7 @@ def _policy(reader: Reader, root: Node, lines: Lines) -> Policy:
     ladder = _ladder(reader, table, Ladder(limit=limits.time), GateKind.HARD) or Ladder(limit=limits.time)
     policy = replace(
         preset,
+        version=version,
         limits=limits,
         ladder=ladder,
         defaults=_levels(reader, table.get("defaults"), "defaults", preset.defaults, _GATES),
@@ -412,11 +432,15 @@ def _quorum(reader: Reader, node: Node | None) -> Quorum:
     if node is None:
         return ONE_PERSON
     if not node.is_map:
-        return Quorum(reader.whole(node, "quorum", 1, 100) or 1)
+        return Quorum(reader.whole(node, "quorum", 1, _MOST_PEOPLE) or 1)
     table = reader.table(node, "quorum", KEYS["quorum"])
     roles = reader.texts(table["roles"], "quorum.roles") if "roles" in table else ()
     roles = tuple(role.removeprefix("role:") for role in roles)
-    count = reader.whole(table["count"], "quorum.count", 1, 100) if "count" in table else max(1, len(roles))
+    if len(roles) > _MOST_PEOPLE:
+        reader.complaints.add(node.line, f"quorum.roles names more than {_MOST_PEOPLE} roles; name fewer")
+        return ONE_PERSON
+    most = _MOST_PEOPLE
+    count = reader.whole(table["count"], "quorum.count", 1, most) if "count" in table else max(1, len(roles))
     if count is not None and count < len(roles):
         text = f"quorum wants {count} of {len(roles)} roles, each held by a person of its own; raise count"
         reader.complaints.add(node.line, text)

@@ -24,6 +24,10 @@ MAX_BYTES = 1_048_576
 MAX_DEPTH = 16
 MAX_NODES = 100_000
 LONGEST_TEXT = 2_000
+MOST_COMPLAINTS = 100
+"""More of them at once help nobody, and finding the words for each takes time."""
+_MOST_KNOWN = 20
+_MOST_COMPARED = 200
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -74,26 +78,41 @@ class Complaints:
     warned: list[tuple[int, str, str]] = field(default_factory=list)
     rule: str = ""
     """The rule that is being read, if any: complaints name it."""
+    left_out: int = 0
+    """Warnings beyond the most that anybody reads."""
 
     def add(self, line: int, text: str) -> None:
         # A name in the file may hold anything; a complaint is one line.
         self.found.append((line, self.rule, visible(text, lines=False)))
+        if len(self.found) > MOST_COMPLAINTS:
+            self.raise_if_any()
+
+    @property
+    def has_room(self) -> bool:
+        """Another warning would be kept, so that its words are worth finding."""
+        return len(self.warned) < MOST_COMPLAINTS
 
     def name(self, rule: str, lines: range) -> None:
         """Lays what was complained about on these lines, before rules were known, at the door of `rule`."""
         self.found = [(line, rule if line in lines and not named else named, text) for line, named, text in self.found]
 
     def warn(self, line: int, text: str) -> None:
-        self.warned.append((line, self.rule, visible(text, lines=False)))
+        if self.has_room:
+            self.warned.append((line, self.rule, visible(text, lines=False)))
+        else:
+            self.left_out += 1
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(self._line(each) for each in sorted(self.warned))
+        more = (f"{self.file}:1: and {self.left_out:,} more warnings; correct the first ones",) if self.left_out else ()
+        return (*(self._line(each) for each in sorted(self.warned)), *more)
 
     def raise_if_any(self) -> None:
         if self.found:
-            first, *_ = found = sorted(self.found)
+            first, *_ = found = sorted(self.found[:MOST_COMPLAINTS])
             lines = tuple(dict.fromkeys(self._line(each) for each in found))
+            if len(self.found) > MOST_COMPLAINTS:
+                lines += (f"{self.file}:{found[-1][0]}: and more; correct these first",)
             raise PolicyError("\n".join(lines), file=self.file, line=first[0], rule=first[1], complaints=lines)
 
     def _line(self, complaint: tuple[int, str, str]) -> str:
@@ -111,9 +130,14 @@ def quoted(text: object) -> str:
 
 def did_you_mean(word: str, known: Iterable[str], before: str = "") -> str:
     """The remedy for a misspelt word: the nearest known one, with what stands `before` it, or all of them."""
-    known = tuple(known)
-    near = get_close_matches(word[:80], known, 1, 0.6)
-    return f"did you mean {quoted(before + near[0])}?" if near else f"known are {', '.join(known)}"
+    known, word = tuple(known), word[:80]
+    # Words of quite another length are never near, and comparing with thousands takes longer than reading the file.
+    alike = [each for each in known if 2 * abs(len(each) - len(word)) <= len(word) + len(each)]
+    near = get_close_matches(word, alike[:_MOST_COMPARED], 1, 0.6)
+    if near:
+        return f"did you mean {quoted(before + near[0])}?"
+    more = f" and {len(known) - _MOST_KNOWN:,} more" if len(known) > _MOST_KNOWN else ""
+    return f"known are {', '.join(known[:_MOST_KNOWN])}{more}"
 
 
 def read_yaml(text: str, complaints: Complaints) -> Node | None:

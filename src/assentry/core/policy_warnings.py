@@ -4,21 +4,22 @@ A rule is judged here by `judge` itself, for the calls that its own condition ca
 such call is said. Code may declare more of an action than the policy does, so these are warnings and not complaints.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import product
-from math import prod
+from itertools import pairwise, product
 
 from assentry.core.action import Action, Assessment, Basis, Effect, Fact, Json, Reach, Risk
 from assentry.core.classify import Profile, profile
 from assentry.core.condition import Condition, Failed, compile_condition
-from assentry.core.deciders import deciders
+from assentry.core.coverage import Above, Work
+from assentry.core.deciders import deciders, shortened
 from assentry.core.declared import Said
 from assentry.core.facts import DEFAULTS
 from assentry.core.judge import is_stricter, judge
-from assentry.core.pattern import is_wild, pattern
+from assentry.core.pattern import is_wild
 from assentry.core.policy import Mode, Policy, Rule
 from assentry.core.policy_text import Complaints, Lines, did_you_mean, duration_text, quoted
 from assentry.core.rota import WEEK, Rota
@@ -28,23 +29,25 @@ from assentry.core.view import Looking
 
 _MOST_CALLS = 256
 """Calls that one rule is judged for. A condition that tells more of them apart is not looked at any further."""
+_JUDGING = 40
+"""What judging one call takes, in the small steps of which others are one each."""
 _KINDEST = Effect(reversible=True, reach=Reach.NOTHING)
 _SOME_ACTION = "some_action"
 
 
-def warn_of_idle_words(policy: Policy, lines: Lines, complaints: Complaints) -> None:
+def warn_of_idle_words(policy: Policy, lines: Lines, complaints: Complaints, work: Work) -> None:
     """Adds a warning for everything that the policy says and that never comes about."""
+    _warn_unreachable(policy.rules, complaints, work)
+    _look_at_limits(policy, lines, complaints)
     for rule in policy.rules:
         complaints.rule = rule.name
         where = _Where(rule, lines)
-        if rule.when:
-            _look_at_condition(policy, rule, where("when"), complaints)
-        _look_at_gate(policy, rule, where, complaints)
         _look_at_times(policy, rule, where, complaints)
-        _look_at_duty(policy, rule, where("quorum"), complaints)
-    _warn_unreachable(policy.rules, complaints)
+        if rule.when:
+            _look_at_condition(policy, rule, where("when"), complaints, work)
+        _look_at_gate(policy, rule, where, complaints, work)
+        _look_at_duty(policy, rule, where("quorum"), complaints, work)
     complaints.rule = ""
-    _look_at_limits(policy, lines, complaints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,9 @@ _COMPARED = re.compile(r"""\beffect\.(risk|reach)\s*(==|!=|<=|>=|<|>)\s*(["'])(\
 _WORDS = {"risk": [str(each) for each in Risk], "reach": [str(each) for each in Reach]}
 
 
-def _look_at_condition(policy: Policy, rule: Rule, line: int, complaints: Complaints) -> None:
+def _look_at_condition(policy: Policy, rule: Rule, line: int, complaints: Complaints, work: Work) -> None:
     condition = compile_condition(rule.when)
+    work.spend(_JUDGING)
     for key in condition.keys("facts") or ():
         if key not in DEFAULTS:
             remedy = did_you_mean(key, sorted(DEFAULTS), "facts.")
@@ -93,30 +97,61 @@ def _look_at_condition(policy: Policy, rule: Rule, line: int, complaints: Compla
     if "args" in condition.variables or not set(condition.keys("facts") or ()) <= DEFAULTS.keys():
         return
     held = condition.holds(_view(_made(_SOME_ACTION, "", None, {})))
-    if isinstance(held, Failed) and held.says.startswith(("the types do not fit", "invalid regular")):
-        text = f"{quoted(rule.when)} can never be evaluated, so the action always waits: {held.says}; correct it"
+    unfit = isinstance(held, Failed) and held.says.startswith(("the types do not fit", "invalid regular"))
+    if isinstance(held, Failed) and (unfit or _is_never_boolean(policy, rule, condition, work)):
+        why = f"{held.says}; correct it" if unfit else "it gives neither true nor false; compare it with something"
+        text = f"{quoted(rule.when)} can never be evaluated, so the action always waits: {why}"
         complaints.warn(line, text)
 
 
-def _look_at_gate(policy: Policy, rule: Rule, where: _Where, complaints: Complaints) -> None:
+_ONE_FIELD = re.compile(r"\s*\w+\s*\.\s*\w+\s*")
+
+
+def _is_never_boolean(policy: Policy, rule: Rule, condition: Condition, work: Work) -> bool:
+    """Whatever it is given, the condition gives a value, and one that is neither true nor false."""
+    choices = _choices(policy, rule, condition, None, "")
+    if choices is None and _ONE_FIELD.fullmatch(rule.when):
+        choices = {}
+    number = 0 if choices is None else math.prod(len(values) for values in choices.values())
+    if choices is None or number > _MOST_CALLS:
+        return False
+    work.spend(_JUDGING * number)
+    calls = (
+        _made(_SOME_ACTION, "", None, dict(zip(choices, values, strict=True))) for values in product(*choices.values())
+    )
+    given = [condition.holds(_view(call)) for call in calls]
+    return all(isinstance(each, Failed) and each.is_value for each in given)
+
+
+def _look_at_gate(policy: Policy, rule: Rule, where: _Where, complaints: Complaints, work: Work) -> None:
     """Warns where the rule's gate is never the one that holds, or where the rule never matches."""
     if rule.gate is GateKind.ASK:
         complaints.warn(where("gate"), "ask is for questions, which an agent puts itself; use hard")
         return
-    globs = [glob for glob in rule.actions if is_wild(glob)]
-    names = [glob for glob in rule.actions if not is_wild(glob)]
     alone = replace(policy, rules=(replace(rule, when="", actions=("*",), agents=("*",)),), mode=Mode.ENFORCE)
-    never = 0
-    # Of patterns nothing is known, so that what is true of one is true of all.
-    for glob in (*globs[:1], *names):
-        calls = _calls(policy, rule, glob)
-        never += calls == []
+    never = True
+    for glob in _kinds(rule):
+        calls = _calls(policy, rule, glob, work)
+        never = never and calls == []
+        work.spend(_JUDGING * len(calls or ()))
         verdicts = [judge(alone, call.action, call.assessment) for call in calls or ()]
         if verdicts and all(is_stricter(verdict.gate, rule.gate) for verdict in verdicts):
             _warn_of_gate(policy, rule, glob, verdicts[-1], where("gate"), complaints)
-    if never == len(globs[:1]) + len(names):
+    if never:
         text = f"{quoted(rule.when)} is never true, so the rule never matches; correct it or remove the rule"
         complaints.warn(where("when"), text)
+
+
+def is_never_true(policy: Policy, rule: Rule, work: Work) -> bool:
+    """No call can meet the rule's condition, by all that is known here."""
+    return bool(rule.when) and all(_calls(policy, rule, glob, work) == [] for glob in _kinds(rule))
+
+
+def _kinds(rule: Rule) -> Iterator[str]:
+    """Its actions. Of patterns nothing is known, so that what is true of one is true of all."""
+    globs = [glob for glob in rule.actions if is_wild(glob)]
+    yield from globs[:1]
+    yield from (glob for glob in rule.actions if not is_wild(glob))
 
 
 def _warn_of_gate(policy: Policy, rule: Rule, glob: str, verdict: Verdict, line: int, complaints: Complaints) -> None:
@@ -163,12 +198,13 @@ class _Call:
     assessment: Assessment
 
 
-def _calls(policy: Policy, rule: Rule, glob: str) -> list[_Call] | None:
+def _calls(policy: Policy, rule: Rule, glob: str, work: Work) -> list[_Call] | None:
     """Calls of this action that the rule matches, one of each kind; `None` where its condition says too much to tell.
 
     Of a pattern nothing is known, so that each call is as harmless as the condition allows; of a name, what the policy
     and the catalogue say of it.
     """
+    work.spend(_JUDGING if is_wild(glob) else 4 * _JUDGING + len(policy.declared))
     known = None if is_wild(glob) else _known(policy, glob)
     if known is not None and (known.text or known.base.effect.is_read):
         return None  # What it does depends on its arguments.
@@ -178,8 +214,10 @@ def _calls(policy: Policy, rule: Rule, glob: str) -> list[_Call] | None:
     choices = {} if condition is None else _choices(policy, rule, condition, known, agent)
     if choices is None:
         return [_made(name, agent, known, {})]
-    if prod(len(values) for values in choices.values()) > _MOST_CALLS:
+    number = math.prod(len(values) for values in choices.values())
+    if number > _MOST_CALLS:
         return None
+    work.spend(_JUDGING * number)
     found, failed = [], False
     for values in product(*choices.values()):
         call = _made(name, agent, known, dict(zip(choices, values, strict=True)))
@@ -265,10 +303,12 @@ def _values(
             return None
 
 
-def _around(numbers: Iterable[float], step: float, most: float = 1e12) -> tuple[float, ...]:
-    """Each number, and a little less and more than it."""
-    near = {round(each + by, 6) for each in numbers for by in (-step, 0.0, step)}
-    return tuple(sorted(each for each in near if 0 <= each <= most))
+def _around(numbers: Iterable[float], step: float, most: float = math.inf) -> tuple[float, ...]:
+    """Each number, a little less and more than it, what lies between two of them, and what is beyond the largest."""
+    exact = sorted({each for each in numbers if each <= most})
+    near = {each + by for each in exact for by in (-step, 0.0, step)}
+    near |= {(one + other) / 2 for one, other in pairwise(exact)} | {math.nextafter(exact[-1], math.inf)}
+    return tuple(sorted(each for each in near if 0 <= each <= most and math.isfinite(each)))
 
 
 def _made(name: str, agent: str, known: Profile | None, values: dict[str, Json]) -> _Call:
@@ -336,17 +376,20 @@ def _look_at_times(policy: Policy, rule: Rule, where: _Where, complaints: Compla
         complaints.warn(where("at_end"), "at_end: deny never happens, because limit is never; set a limit")
 
 
-def _look_at_duty(policy: Policy, rule: Rule, line: int, complaints: Complaints) -> None:
+def _look_at_duty(policy: Policy, rule: Rule, line: int, complaints: Complaints, work: Work) -> None:
     """Warns where a quorum needs more people at once than its rotas ever have on duty."""
     reviewers, ladder = rule.reviewers or policy.reviewers, rule.ladder or policy.ladder
     if not policy.people or rule.quorum.count < 2 or rule.gate is GateKind.FORBID:
         return
     named = {each.removeprefix("rota:") for each in reviewers if each.startswith("rota:")}
-    moments = [moment for rota in policy.rotas if rota.name in named for moment in _changes(rota)]
+    work.spend(len(policy.rotas))
+    moments = {moment for rota in policy.rotas if rota.name in named for moment in _changes(rota)}
+    turns = sum(len(rota.turns) for rota in policy.rotas)
+    work.spend(len(moments) * (len(policy.people) + len(ladder.rungs) + len(policy.rotas) + turns))
     if moments and not any(deciders(policy, reviewers, rule.quorum, ladder, now=moment).enough for moment in moments):
         text = (
-            f"quorum is {rule.quorum.count}, and {' and '.join(reviewers)} never have so many on duty at one time, so "
-            "it waits until others take over; add reviewers or lower quorum"
+            f"quorum is {rule.quorum.count}, and {' and '.join(shortened(reviewers, 'others'))} never have so many on duty "
+            "at one time, so it waits until others take over; add reviewers or lower quorum"
         )
         complaints.warn(line, text)
 
@@ -367,44 +410,15 @@ def _look_at_limits(policy: Policy, lines: Lines, complaints: Complaints) -> Non
         complaints.warn(lines["", "at_end"], "at_end: deny never happens, because limits.time is never; set a time")
 
 
-def _warn_unreachable(rules: tuple[Rule, ...], complaints: Complaints) -> None:
-    for index, rule in enumerate(rules):
-        above = [each for each in rules[:index] if _chooses_all_of(each, rule)]
-        if before := _covering(above, rule):
-            names = " and ".join(quoted(each.name) for each in before)
+def _warn_unreachable(rules: tuple[Rule, ...], complaints: Complaints, work: Work) -> None:
+    above = Above(work)
+    for rule in rules:
+        if before := above.covering(rule):
+            names = " and ".join(shortened([quoted(each.name) for each in before], "others"))
             whole = "rule" if len(before) == 1 else "rules"
             verb = "matches" if len(before) == 1 else "together match"
             text = f"is never reached, because {whole} {names} above {verb} all of it; move it up or remove it"
             complaints.rule = rule.name
             complaints.warn(rule.line, text)
-
-
-def _chooses_all_of(earlier: Rule, later: Rule) -> bool:
-    """The earlier rule's condition holds wherever the later one's does."""
-    return earlier.when in ("", "true", later.when)
-
-
-def _covering(above: list[Rule], rule: Rule) -> list[Rule]:
-    """Rules that leave no action of any agent to this one; none if something is left."""
-    found: list[Rule] = []
-    for action, agent in product(rule.actions, rule.agents):
-        before = next(
-            (each for each in above if _includes(each.actions, action) and _includes(each.agents, agent)), None
-        )
-        if before is None:
-            return []
-        if before not in found:
-            found.append(before)
-    return found
-
-
-def _includes(wide: tuple[str, ...], narrow: str) -> bool:
-    return any(_includes_one(one, narrow) for one in wide)
-
-
-def _includes_one(wide: str, narrow: str) -> bool:
-    if wide in ("*", narrow):
-        return True
-    # A star can stand for another star or a question mark; beyond that, say only what is certain.
-    certain = not any(character in wide for character in "?[") and "[" not in narrow
-    return certain and pattern((wide,)).match(narrow) is not None
+        above.add(rule)
+    complaints.rule = ""

@@ -7,6 +7,7 @@ older one in hand slips past.
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from assentry.core.audit import Entry
 from assentry.core.authority import Principal, may_change, resolve
@@ -14,6 +15,7 @@ from assentry.core.canonical import digest
 from assentry.core.policy import Policy, builtin_policy
 from assentry.core.policy_proposal import PolicyProposal, ProposalState
 from assentry.core.proposing import proposed, rejected, why_not_confirm
+from assentry.engine.threads import in_thread
 from assentry.errors import AlreadyDecided, NotAllowed, NotFound, PolicyError, StaleRequest
 from assentry.ports import Store, StoredPolicy
 
@@ -30,7 +32,7 @@ async def active_policy(store: Store, workspace: str) -> Policy:
     if stored is None:
         return builtin_policy()
     try:
-        return _loaded(stored)
+        return await _loaded(stored)
     except PolicyError:
         last = await _last_that_loads(store, workspace)
         return replace(last, version=stored.version, second_person=last.second_person or _KEY in stored.text)
@@ -39,23 +41,26 @@ async def active_policy(store: Store, workspace: str) -> Policy:
 async def _last_that_loads(store: Store, workspace: str) -> Policy:
     for each in await store.policies(workspace):
         try:
-            return _loaded(each)
+            return await _loaded(each)
         except PolicyError:
             continue
     return builtin_policy()
 
 
-def _read(text: str, file: str, *, now: datetime) -> Policy:
-    """The reader of YAML and of conditions is imported where there is a text to read; the built-in policy has none."""
+async def _read(text: str, file: str, *, now: datetime) -> Policy:
+    """The policy, checked beside the loop: a large file takes a second.
+
+    The reader of YAML and of conditions is imported where there is a text to read; the built-in policy has none.
+    """
     from assentry.core.policy_file import load_policy
 
-    return load_policy(text, file, now=now)
+    return await in_thread(partial(load_policy, text, file, now=now))
 
 
-def _loaded(stored: StoredPolicy) -> Policy:
+async def _loaded(stored: StoredPolicy) -> Policy:
     from assentry.core.policy_file import stored_policy
 
-    return stored_policy(stored.text, stored.version)
+    return await in_thread(stored_policy, stored.text, stored.version)
 
 
 async def apply_policy(
@@ -65,7 +70,7 @@ async def apply_policy(
 
     With `based_on`, only if that version is still active. Who changed it and to what is on record.
     """
-    _read(text, file, now=await store.now())
+    await _read(text, file, now=await store.now())
     if by.kind != "person":
         raise NotAllowed("agents change nothing about who may do what", principal=by.name)
     while True:
@@ -85,7 +90,7 @@ async def propose_policy(
     store: Store, workspace: str, text: str, by: Principal, file: str = "assentry.yaml", *, active: Policy | None = None
 ) -> PolicyProposal:
     """The document waits until another person confirms it. The same one, proposed again, is the one that waits."""
-    _read(text, file, now=await store.now())
+    await _read(text, file, now=await store.now())
     active = active or await active_policy(store, workspace)
     _may(may_change(active, by), by)
     for each in await store.proposals(workspace):
@@ -124,7 +129,7 @@ async def confirm_policy(store: Store, workspace: str, by: Principal, code: str,
             f"the change {proposal.code} is not what you saw, by its digest; look at it again",
             request_id="", code=proposal.code, state=str(proposal.state),
         )  # fmt: skip
-    _read(proposal.text, proposal.file, now=await store.now())
+    await _read(proposal.text, proposal.file, now=await store.now())
     try:
         if proposal.based_on != active.version:
             raise _outdated(proposal, active.version)

@@ -1,5 +1,7 @@
 """For people: the policy. Anybody reads it and asks what it makes of a call; operators change it, on record."""
 
+from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -12,6 +14,7 @@ from assentry.core.policy_file import load_policy, stored_policy, to_document
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.engine.judgement import Judgement
 from assentry.engine.policies import apply_policy
+from assentry.engine.threads import in_thread
 from assentry.errors import NotFound, PolicyError, StaleRequest
 from assentry.ports import StoredPolicy
 from assentry.server.api.answers import told
@@ -120,7 +123,7 @@ async def history(
 async def check(visitor: Person, given: Checked) -> dict[str, Any]:
     """Everything that is wrong with a policy, each with its line, and what it would change. Changes nothing."""
     try:
-        new = load_policy(given.text, _FILE, now=await visitor.room.desk.store.now())
+        new = await _read(given.text, await visitor.room.desk.store.now())
     except PolicyError as problem:
         return {"ok": False, "complaints": list(problem.complaints), "warnings": [], "changes": []}
     old = visitor.room.desk.judgement.policy
@@ -134,7 +137,7 @@ async def explain(visitor: Person, asked: Asked) -> dict[str, Any]:
     desk = visitor.room.desk
     judgement, source = desk.judgement, f"policy version {desk.judgement.policy.version}"
     if asked.text is not None:
-        judgement, source = Judgement(desk.store, visitor.room.name, load_policy(asked.text, _FILE)), "the text given"
+        judgement, source = Judgement(desk.store, visitor.room.name, await _read(asked.text)), "the text given"
     call = Call(
         asked.action, asked.args, asked.agent, asked.confidence, asked.cost, asked.trusted,
         Declaration(**asked.declared.model_dump()),
@@ -161,7 +164,7 @@ async def apply(visitor: Operator, given: Applied, response: Response) -> dict[s
     changed: the answer is a 202 with the proposal, which another operator confirms.
     """
     room, store = visitor.room, visitor.room.desk.store
-    new = load_policy(given.text, _FILE, now=await store.now())
+    new = await _read(given.text, await store.now())
     active = await store.policy(room.name)
     version = active.version if active is not None else 0
     _check_based_on(given, version)
@@ -193,6 +196,11 @@ def proposal_told(visitor: Visitor, proposal: PolicyProposal) -> dict[str, Any]:
     waiting = waiting_policy(visitor.room.desk.judgement.policy, proposal, visitor.principal)
     made: dict[str, Any] = plain_json(proposal_document(waiting))
     return made
+
+
+async def _read(text: str, now: datetime | None = None) -> Policy:
+    """The text as a policy, checked beside the loop: a large one takes a second."""
+    return await in_thread(partial(load_policy, text, _FILE, now=now))
 
 
 def _check_based_on(given: Applied, version: int) -> None:

@@ -14,11 +14,13 @@ from assentry.core.canonical import canonical, restore
 from assentry.core.explain import Explanation, explain
 from assentry.core.grant import Grant
 from assentry.core.policy import Rule
+from assentry.core.policy_file import stored_warnings
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.situation import Situation
 from assentry.core.text import exact_span, span
 from assentry.engine.grants import take_back
 from assentry.engine.judgement import Context
+from assentry.engine.threads import in_thread
 from assentry.engine.tool import tool
 from assentry.errors import AssentryError, InvalidArguments, NotFound
 from assentry.ports import Filter, StoredPolicy
@@ -85,10 +87,11 @@ async def policy(request: Request, action: str = "", args: str = "", agent: str 
     now = await desk.store.now()
     proposals = [_proposal(visitor, each, active) for each in await _waiting(visitor)]
     grants = [_grant(each, now) for each in await desk.store.grants(visitor.room.name)]
+    warned = await in_thread(stored_warnings, active.text, active.version) if active is not None else ()
     return await page(
         request, "policy", visitor,
         rows=rows, active=active, policy=loaded, looked_at=looked_at, others=others, found=found, complaint=complaint,
-        asked={"action": action, "args": args, "agent": agent}, grants=grants, warnings=loaded.warnings,
+        asked={"action": action, "args": args, "agent": agent}, grants=grants, warnings=warned,
         versions=await desk.store.policies(visitor.room.name, limit=10), proposals=proposals,
     )  # fmt: skip
 
