@@ -477,3 +477,15 @@ def test_an_active_policy_whose_quorum_cannot_be_met_still_judges_and_doctor_nam
     told = assentry("policy", "explain", "--action", "drop_table").out
     assert "as things are it cannot be approved" in " ".join(told.split())
     assert agent.asks("drop_table").candidate.verdict.rule == "r"
+
+
+def test_what_nobody_can_complete_says_so_on_the_card_and_in_json(assentry: Assentry, agent: Agent, here: Path) -> None:
+    (here / "p.yaml").write_text(f"people: {{ann: {{os_users: [{os_user()}]}}}}\nrules: [{{name: r, gate: hard}}]\n")
+    assentry("policy", "apply", "--yes", "p.yaml")
+    asked = agent.asks()
+    says = (
+        "nobody can complete this: needs 1 of everyone listed under people: nobody (ann is excluded: made the request)"
+    )
+    assert says in " ".join(assentry("show", asked.code).out.split())
+    assert says in assentry("show", asked.code, "--json").json["request"]["warnings"][0]
+    assert says in assentry("pending", "--json").json["requests"][0]["warnings"][0]

@@ -8,6 +8,7 @@ import pytest
 import assentry
 from assentry.core.authority import Principal
 from assentry.core.request import State
+from assentry.engine.os_user import os_user
 from assentry.errors import ConfirmationNeeded, InvalidDecision, NotAllowed, StaleRequest
 from tests.stage import GONE
 
@@ -252,3 +253,26 @@ async def test_a_role_that_was_asked_for_before_still_votes_under_another_versio
     with pytest.raises(StaleRequest, match="including role:manager and role:cfo"):
         await house.inbox.approve(MARY, request.id)
     assert (await approved_by_both(house, request)).state is State.APPROVED
+
+
+SHOP = """
+people:
+  alice: {roles: [manager], os_users: [ROOT]}
+  bob: {roles: [finance]}
+  carol: {roles: [finance]}
+agents: {cleanup: {owner: bob}}
+rules: [{name: two, actions: [pay], gate: hard, reviewers: ["role:finance", "role:manager"], quorum: {count: 2, roles: [finance]}}]
+""".replace("ROOT", os_user())  # fmt: skip
+
+
+async def test_a_card_says_that_nobody_can_complete_it(house):
+    await house.policy(SHOP)
+    request = (await house.gate.propose("pay", {"amount": 5}, declared=GONE)).request
+    stuck = (
+        "nobody can complete this: needs 2 of role:finance or role:manager, including role:finance: carol (alice is "
+        "excluded: made the request; bob is excluded: owner of the agent), so only 1 can decide; deny it, or change the "
+        "policy"
+    )
+    assert (await house.inbox.brief(request.id)).warnings == (stuck,)
+    await house.policy(SHOP.replace("agents:", "  dora: {}\nagents:").replace("role:manager", "dora"))
+    assert (await house.inbox.brief(request.id)).warnings == (), "dora decides by the policy of now"

@@ -14,7 +14,6 @@ from assentry.cli.print import banner
 from assentry.cli.requests import at_hand, hint, request_document, run_codes, run_named, standing, states, table, told
 from assentry.cli.session import SURFACE, AsJson, at_desk, can_ask
 from assentry.core.action import Risk
-from assentry.core.briefing import brief
 from assentry.core.request import Kind, State
 from assentry.engine.chronicle import Chronicle
 from assentry.engine.inbox import WAITING
@@ -57,7 +56,7 @@ def pending(
         narrowed = replace(wanted, run=await run_named(desk, run)) if run else wanted
         page = await desk.inbox.page(narrowed, after=after, limit=limit)
         now = await desk.store.now()
-        cards = [brief(request, now) for request in page.requests]
+        cards = [desk.inbox.card(request, now) for request in page.requests]
         if as_json:
             mode = str(desk.judgement.policy.mode)
             return print_json({"mode": mode, "requests": [document(card) for card in cards], "next": page.next})
@@ -89,7 +88,7 @@ def show(
     async def work(desk: Desk) -> None:
         request = await desk.inbox.find(request_id)
         now = await desk.store.now()
-        card = brief(request, now)
+        card = desk.inbox.card(request, now)
         person, why_not = standing(desk, request)
         about = await background(_story(desk), request)
         if as_json:

@@ -12,7 +12,7 @@ from assentry.cli.plain import print_json
 from assentry.cli.print import banner, console, inert, listing, mark_of, say
 from assentry.core.action import Json
 from assentry.core.authority import Principal
-from assentry.core.briefing import Briefing, brief
+from assentry.core.briefing import Briefing
 from assentry.core.request import Executor, Kind, Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.text import ago
@@ -39,7 +39,7 @@ async def at_hand(
         raise NotAllowed(f"{person.name} may not decide request {request.code}: {why_not}", principal=person.name)
     if request.state is State.PENDING and request.abandoned_at is not None and not denies:
         raise not_waited_for(request)
-    return person, request, brief(request, now), now
+    return person, request, desk.inbox.card(request, now), now
 
 
 def standing(desk: Desk, request: Request) -> tuple[Principal | None, str]:
@@ -145,7 +145,7 @@ def hint(card: Briefing, why_not: str) -> str:
 
 async def told(desk: Desk, after: Request, did: str, *, as_json: bool) -> None:
     """The person knows what their word has led to."""
-    card = brief(after, await desk.store.now())
+    card = desk.inbox.card(after, await desk.store.now())
     if as_json:
         return print_json(request_document(desk, card, did=did))
     banner(desk.judgement.policy, desk.judgement.switches)

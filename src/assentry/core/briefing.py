@@ -154,8 +154,8 @@ def _effect(request: Request, *, is_stop: bool) -> tuple[Answer, ...]:
     return answers(candidate.action, candidate.assessment) if request.ask.kind is Kind.ACTION else ()
 
 
-def brief(request: Request, now: datetime) -> Briefing:
-    """The briefing for `request` as it stands."""
+def brief(request: Request, now: datetime, beyond: tuple[str, ...] = ()) -> Briefing:
+    """The briefing for `request` as it stands; `beyond` are warnings that only the policy gives rise to."""
     ask, candidate = request.ask, request.candidate
     verdict = candidate.verdict
     manual = verdict.gate is GateKind.MANUAL
@@ -200,7 +200,7 @@ def brief(request: Request, now: datetime) -> Briefing:
         secrets=len(request.sealed),
         differences=_differences(request),
         claims=ask.claims,
-        warnings=_warnings(request),
+        warnings=(*beyond, *_warnings(request)),
         reviewers=(*verdict.reviewers, *request.told) if verdict.reviewers else (),
         needs=verdict.quorum.count,
         votes=request.votes,

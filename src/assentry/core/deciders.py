@@ -1,7 +1,7 @@
 """Who can decide: reviewers and a quorum as the names of people, and whether they are enough.
 
-Whether one person may decide one request, and whether votes suffice, is said in `authority`; here it is said of everybody
-at once, before there is any vote.
+Whether one person may decide one request, and whether votes suffice, is said in `authority`; here it is said of
+everybody at once, before there is any vote.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -177,7 +177,7 @@ class _Quorums:
         self._owners = {each.owner for each in self._owned}
         self._usual = usual_asked(policy)
         self._seen_usual = False
-        """Whether it was looked at already who decides where no rule matches, or by a rule that asks the same people."""
+        """Whether it was looked at already who decides where no rule matches, or by a rule that asks the same."""
         self._told_of_agent = False
         """Whether an agent was named whose requests nobody could decide there."""
 
@@ -292,7 +292,7 @@ class _Reached:
         return bool(self.above.covering(self.rule, agents)) or is_never_true(self.policy, self.rule, self.above.work)
 
     def surely(self, agents: tuple[str, ...] | None = None) -> bool:
-        """Nothing that is written above it, and not its gate, may keep them all away; nor its condition these agents."""
+        """Nothing above it and not its gate may keep them all away; nor its condition these agents."""
         rule = self.rule
         waits = rule.gate.holds or rule.reviewers or rule.quorum != ONE_PERSON
         chosen = compile_condition(rule.when).variables if rule.when and agents is not None else ()

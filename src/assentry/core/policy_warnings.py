@@ -386,10 +386,11 @@ def _look_at_duty(policy: Policy, rule: Rule, line: int, complaints: Complaints,
     moments = {moment for rota in policy.rotas if rota.name in named for moment in _changes(rota)}
     turns = sum(len(rota.turns) for rota in policy.rotas)
     work.spend(len(moments) * (len(policy.people) + len(ladder.rungs) + len(policy.rotas) + turns))
+    asked = " and ".join(shortened(reviewers, "others"))
     if moments and not any(deciders(policy, reviewers, rule.quorum, ladder, now=moment).enough for moment in moments):
         text = (
-            f"quorum is {rule.quorum.count}, and {' and '.join(shortened(reviewers, 'others'))} never have so many on duty "
-            "at one time, so it waits until others take over; add reviewers or lower quorum"
+            f"quorum is {rule.quorum.count}, and {asked} never have so many on duty at one time, so "
+            "it waits until others take over; add reviewers or lower quorum"
         )
         complaints.warn(line, text)
 

@@ -86,7 +86,7 @@ class Quorum:
 def joined(reviewers: tuple[str, ...], own: Quorum, both: Quorum) -> tuple[str, ...]:
     """These reviewers, and whoever holds a role that `both` demands beyond their `own` quorum.
 
-    Where two quorums hold at once and one list of reviewers is asked, the others' roles could never be filled otherwise.
+    Where two quorums hold at once and one list of reviewers is asked, the other's roles could never be filled else.
     """
     more = (f"role:{role}" for role in both.roles if role not in own.roles)
     return tuple(dict.fromkeys((*reviewers, *more))) if reviewers else ()

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from assentry.core.authority import Principal, may_decide, principal_named, quorum_met
+from assentry.core.deciders import deciders
 from assentry.core.judge import is_stricter
 from assentry.core.policy import Policy
-from assentry.core.request import Request
+from assentry.core.request import Request, State
 from assentry.core.text import counted
 from assentry.core.verdict import Quorum, Verdict, joined
 
@@ -48,6 +49,17 @@ def shortfall(policy: Policy, request: Request, verdict: Verdict) -> str:
     return "; ".join((*no_longer(void), f"it needs {_people(verdict.quorum)} by now"))
 
 
+def out_of_reach(policy: Policy, request: Request, verdict: Verdict) -> str:
+    """Why nobody will ever complete it by this policy, whoever votes and however long it waits; empty if it can be."""
+    ask = request.ask
+    found = deciders(
+        policy, reviewers_of(request, verdict), verdict.quorum, verdict.ladder, ask.agent, ask.asked_by
+    )  # fmt: skip
+    if found.enough or request.state is not State.PENDING:
+        return ""
+    return f"nobody can complete this: {found.problem}; deny it, or change the policy"
+
+
 def no_longer(void: Mapping[str, str]) -> tuple[str, ...]:
     """A sentence for each approval that does not count any more."""
     return tuple(f"the approval of {name} no longer counts: {why}" for name, why in void.items())
@@ -56,8 +68,8 @@ def no_longer(void: Mapping[str, str]) -> tuple[str, ...]:
 def demanded(now: Verdict, both: Verdict) -> Verdict:
     """What a request demands that would be judged `now`; `both` is the stricter of that and what it was asked with.
 
-    So it is never less than what was asked for. The reviewers are those of now, where there are any, and whoever holds a
-    role that was asked for before.
+    So it is never less than what was asked for. The reviewers are those of now, where there are any, and whoever holds
+    a role that was asked for before.
     """
     reviewers = joined(now.reviewers, now.quorum, both.quorum) or both.reviewers
     return replace(both, reviewers=reviewers, policy_version=now.policy_version)

@@ -85,8 +85,18 @@ class Inbox:
 
     async def brief(self, request_id: str) -> Briefing:
         """The briefing of one request, by the database's clock."""
-        request = await self._request(request_id)
-        return brief(request, await self._store.now())
+        return self.card(await self._request(request_id), await self._store.now())
+
+    def card(self, request: Request, now: datetime) -> Briefing:
+        """The briefing of a request, with what the policy of now says of who can complete it: for every surface."""
+        return brief(request, now, self.beyond(request))
+
+    def beyond(self, request: Request) -> tuple[str, ...]:
+        """Warnings on its card that only the policy gives rise to."""
+        if request.state is not State.PENDING:
+            return ()
+        stuck = votes.out_of_reach(self._judgement.policy, request, self._today(request))
+        return (stuck,) if stuck else ()
 
     async def seen(self, by: Principal, request_id: str) -> None:
         """A surface showed it to somebody who may decide it; a soft window has begun."""

@@ -385,8 +385,8 @@ def stricter(first: Verdict, second: Verdict) -> Verdict:
 def merged(first: Verdict, second: Verdict) -> Verdict:
     """Both verdicts at once: the stricter gate, every trigger, and all the people that either asks for.
 
-    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular; whoever holds a role that
-    the other one's quorum demands may vote as well.
+    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular; whoever holds a role
+    that the other one's quorum demands may vote as well.
     """
     chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
     seen = {trigger.name for trigger in chosen.triggers}

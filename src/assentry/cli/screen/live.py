@@ -128,7 +128,7 @@ class Live:
         self._desk: Desk | None = None
         self._stop: Callable[[], None] | None = None
         self._ahead = timedelta(0)
-        self._briefs: dict[str, tuple[int, str, Briefing]] = {}
+        self._briefs: dict[str, tuple[tuple[int, str, tuple[str, ...]], Briefing]] = {}
         self._settled: dict[str, float] = {}
         self._mine: dict[bool, tuple[object, list[Request]]] = {}
         self.person: Principal | None = None
@@ -277,14 +277,15 @@ class Live:
 
     def brief(self, request: Request) -> Briefing:
         """The briefing of a request, made once per version. Times left are counted from its moments, not its words."""
-        digest = request.candidate.permit_digest
+        beyond = self.inbox.beyond(request) if self._desk is not None else ()
+        key = (request.version, request.candidate.permit_digest, beyond)
         known = self._briefs.get(request.id)
-        if known is not None and known[:2] == (request.version, digest):
-            return known[2]
+        if known is not None and known[0] == key:
+            return known[1]
         if len(self._briefs) >= _BRIEFINGS_KEPT:
             self._briefs.clear()
-        made = brief(request, self.now())
-        self._briefs[request.id] = (request.version, digest, made)
+        made = brief(request, self.now(), beyond)
+        self._briefs[request.id] = (key, made)
         return made
 
 

@@ -8,7 +8,6 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from assentry.core.action import Risk
-from assentry.core.briefing import brief
 from assentry.core.request import State
 from assentry.errors import StaleRequest
 from assentry.ports import Filter
@@ -69,7 +68,7 @@ async def requests(
     desk = visitor.room.desk
     page = await desk.inbox.page(wanted, after=after, limit=limit)
     now = await desk.store.now()
-    cards = [plain_json(document(brief(each, now))) for each in page.requests]
+    cards = [plain_json(document(desk.inbox.card(each, now))) for each in page.requests]
     return {"mode": str(desk.judgement.policy.mode), "requests": cards, "next": page.next}
 
 
@@ -85,7 +84,7 @@ async def request(visitor: Person, request_id: RequestId, answer: Response) -> d
     """
     room = visitor.room
     found = await room.desk.inbox.find(request_id)
-    card = brief(found, await room.desk.store.now())
+    card = room.desk.inbox.card(found, await room.desk.store.now())
     why_not = room.desk.inbox.may_decide(visitor.principal, found) or ""
     about = background_document(await background(room.chronicle, found))
     made: dict[str, Any] = plain_json({"request": document(card), "background": about})

@@ -113,6 +113,7 @@ def card_look(
     now: datetime,
     *,
     why_not: str,
+    beyond: tuple[str, ...] = (),
     may_allow: bool = False,
     alike: int = 0,
     steps: Sequence[Request] = (),
@@ -123,7 +124,7 @@ def card_look(
 
     On a `whole` card nothing that runs is folded.
     """
-    card = brief(request, now)
+    card = brief(request, now, beyond)
     sources = _sources(about.run, card.asked_at)
     args = arguments(card.args, sources) if card.question is None else opened(arguments(card.shown, sources))
     args = opened(args) if whole else args

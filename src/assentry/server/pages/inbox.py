@@ -190,7 +190,7 @@ async def _inbox(
 async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = False) -> CardLook:
     room = visitor.room
     about = await background(room.chronicle, found)
-    why_not = room.desk.inbox.may_decide(visitor.principal, found) or ""
+    why_not, beyond = room.desk.inbox.may_decide(visitor.principal, found) or "", room.desk.inbox.beyond(found)
     steps = await room.chronicle.recent(about.run, limit=_STEPS) if about.run is not None else ()
     similar = await room.desk.store.similar(room.name, found.ask.agent, found.candidate.action.name, limit=4)
     others = [each for each in similar if each.id != found.id][:3]
@@ -199,7 +199,7 @@ async def _look(visitor: Visitor, found: Asked, now: datetime, *, whole: bool = 
     return await in_thread(
         partial(
             card_look, found, about, now,
-            why_not=why_not, may_allow=may_allow, alike=alike, steps=steps, similar=others, whole=whole,
+            why_not=why_not, beyond=beyond, may_allow=may_allow, alike=alike, steps=steps, similar=others, whole=whole,
         )
     )  # fmt: skip
 
