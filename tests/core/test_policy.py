@@ -228,7 +228,7 @@ def test_an_expression_error_is_no_way_round_a_rules_people() -> None:
         Rule("rest", gate=HARD, reviewers=("anybody",), quorum=Quorum(1, ("manager",))),
     )
     verdict = judge(rules, action(args={"amount": "much"}), RISKY)
-    assert verdict.reviewers == ("role:finance",)
+    assert verdict.reviewers == ("role:finance", "role:manager")
     assert verdict.quorum == Quorum(2, ("finance", "manager"))
     assert verdict.ladder == Ladder(limit=None, at_end=AtEnd.STAY)
 
