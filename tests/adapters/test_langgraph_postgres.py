@@ -137,7 +137,7 @@ async def test_both_work_in_one_database_whichever_was_there_first(
         async with asyncio.timeout(PATIENCE):
             await house.ended()
     assert house.world.did == ["a"]
-    assert [each.type for each in await messages(held.graph, "held")] == ["human", "ai", "tool", "ai"]
+    assert [each.type for each in await messages(held, "held")] == ["human", "ai", "tool", "ai"]
     assert (await said(plain, Command(resume="that one"), "beside"))["did"] == ["that one"]
     assert (await house.desk.store.request("default", request.id)).state is State.DONE  # type: ignore[union-attr]
     assert await house.desk.notary.seal() is not None

@@ -292,7 +292,7 @@ def _routing(
         roles = tuple(dict.fromkeys(quorum.roles + each.quorum.roles))
         quorum = Quorum(max(quorum.count, each.quorum.count), roles)
         ladder = ladder or each.ladder
-    return joined(reviewers, quorum if own is None else own, quorum), quorum, ladder or policy.ladder
+    return *joined(reviewers, quorum if own is None else own, quorum), ladder or policy.ladder
 
 
 def _seen(policy: Policy, verdict: Verdict) -> Verdict:

@@ -83,13 +83,17 @@ class Quorum:
     roles: tuple[str, ...] = ()
 
 
-def joined(reviewers: tuple[str, ...], own: Quorum, both: Quorum) -> tuple[str, ...]:
-    """These reviewers, and whoever holds a role that `both` demands beyond their `own` quorum.
+def joined(reviewers: tuple[str, ...], own: Quorum, both: Quorum) -> tuple[tuple[str, ...], Quorum]:
+    """These reviewers and whoever holds a role that `both` demands beyond their `own` quorum, and how many must agree.
 
     Where two quorums hold at once and one list of reviewers is asked, the other's roles could never be filled else.
+    Whoever is added comes on top of those who were asked: a manager does not stand in for one of two of finance.
     """
-    more = (f"role:{role}" for role in both.roles if role not in own.roles)
-    return tuple(dict.fromkeys((*reviewers, *more))) if reviewers else ()
+    more = tuple(role for role in both.roles if role not in own.roles)
+    if not reviewers or not more:
+        return reviewers, both
+    asked = tuple(dict.fromkeys((*reviewers, *(f"role:{role}" for role in more))))
+    return asked, Quorum(max(both.count, own.count + len(more)), both.roles)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,10 @@ def demanded(now: Verdict, both: Verdict) -> Verdict:
     So it is never less than what was asked for. The reviewers are those of now, where there are any, and whoever holds
     a role that was asked for before.
     """
-    reviewers = joined(now.reviewers, now.quorum, both.quorum) or both.reviewers
-    return replace(both, reviewers=reviewers, policy_version=now.policy_version)
+    if not now.reviewers:
+        return replace(both, policy_version=now.policy_version)
+    reviewers, quorum = joined(now.reviewers, now.quorum, both.quorum)
+    return replace(both, reviewers=reviewers, quorum=quorum, policy_version=now.policy_version)
 
 
 def stricter_by(stored: Verdict, now: Verdict) -> tuple[str, ...]:

@@ -395,10 +395,11 @@ def merged(first: Verdict, second: Verdict) -> Verdict:
     quorum = Quorum(max(first.quorum.count, second.quorum.count), roles)
     asking = chosen if chosen.reviewers else other
     watched = [gate for gate in (first.observed, second.observed) if gate is not None]
+    reviewers, quorum = joined(asking.reviewers, asking.quorum, quorum)
     return replace(
         chosen,
         triggers=triggers,
-        reviewers=joined(asking.reviewers, asking.quorum, quorum),
+        reviewers=reviewers,
         quorum=quorum,
         observed=strictest(watched) if watched else None,
         grant=first.grant if first.grant == second.grant else None,
