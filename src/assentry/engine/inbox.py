@@ -338,11 +338,11 @@ class Inbox:
 
     def _today(self, request: Request) -> Verdict:
         """What a waiting request demands by the policy of now: never less than it was asked with."""
-        from assentry.engine.tool import tool_of
-
         stored = request.candidate.verdict
         if stored.policy_version == self._judgement.policy.version or request.state is not State.PENDING:
             return stored
+        from assentry.engine.tool import tool_of
+
         return self._judgement.demands(tool_of(request.candidate.action), request, request.changed_at)
 
     async def _moved(
