@@ -20,6 +20,7 @@ from assentry.core import facts as derived
 from assentry.core import link_text, money_text, place_text, recipient_text
 from assentry.core.facts import fact_view, facts_of
 from assentry.core.recipient_text import Whom
+from tests.evidence import planted
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen
 
@@ -332,25 +333,28 @@ def lists_read_loosely() -> None:
 
 def what_stands_behind_an_at_is_the_host() -> None:
     """A link leads to whatever stands behind its last @."""
-    recipient_text.host_of = lambda link: link.rpartition("@")[2].partition("/")[0] or link_text.host_of(link)
+    behind = lambda link: link.rpartition("@")[2].partition("/")[0] or link_text.host_of(link)  # noqa: E731
+    planted.swap(recipient_text, "host_of", behind)
 
 
 def points_part_decimals() -> None:
     """A point always stands before decimals."""
     numbers = money_text.numbers_in
-    money_text.numbers_in = lambda text: numbers(text)[-1:]
+    planted.swap(money_text, "numbers_in", lambda text: numbers(text)[-1:])
 
 
 def percent_signs_are_not_read() -> None:
     """A path is looked at as it is written, in percent signs or not."""
-    place_text._readings = lambda path: [path]  # type: ignore[attr-defined]
+    planted.swap(place_text, "_readings", lambda path: [path])
 
 
 def names_are_ours() -> None:
     """Whoever is no address is taken for one of ours."""
     derived.Look.recipients.__globals__["kinds"].is_acted_on = lambda *_: True
     over_all = derived.Look.over_all
-    derived.Look.over_all = lambda self, **known: (setattr(self, "unplaced", False), over_all(self, **known))[1]  # type: ignore[method-assign]
+    planted.swap(
+        derived.Look, "over_all", lambda self, **known: (setattr(self, "unplaced", False), over_all(self, **known))[1]
+    )
 
 
 PLANTED = (

@@ -11,6 +11,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from assentry.core import running
 from assentry.core.request import Request
 from tests.core.test_life import Life
+from tests.evidence import planted
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, fork, listen
 
@@ -60,12 +61,12 @@ def digest_ignored() -> None:
     def careless(request: Request, event: Any, now: Any) -> Any:
         return begun(request, replace(event, digest=request.candidate.permit_digest), now)
 
-    running.begun = careless
+    planted.swap(running, "begun", careless)
 
 
 def unknown_begins() -> None:
     """An unknown outcome is begun again whether the action is idempotent or not."""
-    Request.is_idempotent = property(lambda _: True)  # type: ignore[assignment, method-assign]
+    planted.swap(Request, "is_idempotent", property(lambda _: True))
 
 
 PLANTED = (token_ignored, digest_ignored, unknown_begins)

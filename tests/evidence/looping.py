@@ -19,6 +19,7 @@ from assentry.errors import Limited
 from assentry.ports import Filter
 from assentry.settings import load
 from tests import postgres
+from tests.evidence import planted
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen
@@ -50,7 +51,7 @@ def unlimited() -> None:
     ) -> AsyncIterator[None]:
         yield
 
-    Throttle.admitted = admitted  # type: ignore[method-assign,assignment]
+    planted.swap(Throttle, "admitted", admitted)
 
 
 def nothing() -> None:

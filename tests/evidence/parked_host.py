@@ -12,6 +12,7 @@ import assentry
 from assentry.core.run import RunState
 from assentry.engine.worker import Worker
 from assentry.ports import RunFilter
+from tests.evidence import planted
 from tests.evidence.world import AGENT
 
 HOST = "parked"
@@ -36,7 +37,7 @@ def all_parked_kept() -> None:
             after = page[-1].id
         await look(self, wake)
 
-    Worker._resume_some = look_at_all  # type: ignore[method-assign]
+    planted.swap(Worker, "_resume_some", look_at_all)
 
 
 if "ASSENTRY_TEST_PLANTED" in os.environ:

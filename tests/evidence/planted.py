@@ -4,6 +4,7 @@ Each is a function that breaks the process it is called in, and no other.
 """
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -26,11 +27,32 @@ from assentry.stores.statements import migrations
 DELAY = 0.01
 
 
+def swap(owner: Any, name: str, broken: Any) -> None:
+    """`owner.name` is broken from now on. What is planted where nothing stands, or cannot be called like it, is refused:
+    such a bug would break nothing, or be found because it crashes."""
+    sound = inspect.getattr_static(owner, name, None)
+    assert sound is not None, f"{owner} has no {name} any more; plant this bug anew"
+    if inspect.isfunction(sound) and inspect.isfunction(broken):
+        _called_alike(inspect.signature(sound), inspect.signature(broken), name)
+    setattr(owner, name, broken)
+
+
+def _called_alike(sound: inspect.Signature, broken: inspect.Signature, name: str) -> None:
+    plain = [
+        each for each in sound.parameters.values() if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    named = {each.name: None for each in sound.parameters.values() if each.kind is each.KEYWORD_ONLY}
+    try:
+        broken.bind(*plain, **named)
+    except TypeError as problem:
+        raise AssertionError(f"{name} is called otherwise by now ({problem}); plant this bug anew") from None
+
+
 def intent_after_the_call() -> None:
     """The action runs first; that it was begun is put on record afterwards."""
     begin, end, opened = Execution.begin, Execution._end, asking.opened
 
-    async def begin_later(self: Execution, request: Request) -> Request:
+    async def begin_later(self: Execution, request: Request, **_: Any) -> Request:
         return replace(request, state=State.RUNNING, fence=request.fence + 1, worker=self.worker)
 
     async def begin_and_end(self: Execution, request: Request, event: Finish | Fail) -> Request:
@@ -42,9 +64,9 @@ def intent_after_the_call() -> None:
     def opened_only(*args: Any, **named: Any) -> Change:
         return opened(*args, **{**named, "worker": ""})
 
-    Execution.begin = begin_later  # type: ignore[method-assign]
-    Execution._end = begin_and_end  # type: ignore[method-assign]
-    asking.opened = opened_only
+    swap(Execution, "begin", begin_later)
+    swap(Execution, "_end", begin_and_end)
+    swap(asking, "opened", opened_only)
 
 
 def permit_not_used_up() -> None:
@@ -64,7 +86,7 @@ def finish_acknowledged_too_early() -> None:
         _keep(asyncio.create_task(later()))
         return request
 
-    Execution.finish = finish_later  # type: ignore[method-assign]
+    swap(Execution, "finish", finish_later)
 
 
 def commit_acknowledged_too_early() -> None:
@@ -87,13 +109,13 @@ def _acknowledge_early(store: Any) -> None:
         _keep(asyncio.create_task(later()))
         return change
 
-    store.transact = too_early
+    swap(store, "transact", too_early)
 
 
 def unknown_is_run_again() -> None:
     """A worker takes an unknown outcome for one that may simply be run again."""
-    Request.is_idempotent = property(lambda _: True)  # type: ignore[assignment, method-assign]
-    Worker._can = lambda *_: True  # type: ignore[method-assign]
+    swap(Request, "is_idempotent", property(lambda _: True))
+    swap(Worker, "_can", lambda *_: True)
 
 
 def disk_not_synced() -> None:
@@ -122,20 +144,20 @@ def lock_and_version_ignored() -> None:
             await self._entered().writers.submit(change_write(workspace, change)).future
         return change
 
-    SqliteStore.transact = on_sqlite  # type: ignore[assignment, method-assign]
-    PostgresStore.transact = on_postgres  # type: ignore[assignment, method-assign]
+    swap(SqliteStore, "transact", on_sqlite)
+    swap(PostgresStore, "transact", on_postgres)
 
 
 def token_not_checked() -> None:
     """A result is taken whoever brings it, also under a token that was replaced."""
-    life.running.hold_lease = lambda *_: None  # type: ignore[attr-defined]
+    swap(life.running, "hold_lease", lambda *_: None)
     for state in (State.DONE, State.FAILED, State.APPROVED):
         life.LEGAL[state] = (*life.LEGAL[state], Finish, Fail)
 
 
 def run_not_asked() -> None:
     """A step is put on record without a look at the run: whether it is still this process that holds it."""
-    ActiveRun.progress = lambda *_: None  # type: ignore[assignment, method-assign]
+    swap(ActiveRun, "_progress", lambda *_: None)
 
 
 def _without(text: str, part: str) -> str:

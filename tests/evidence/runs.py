@@ -24,6 +24,7 @@ from assentry.errors import AssentryError, RunStopped
 from assentry.ports import Filter
 from assentry.settings import load
 from tests import postgres
+from tests.evidence import planted
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Child, Message, Say, fork, listen
@@ -61,7 +62,7 @@ def steps_forgotten() -> None:
     def key_for(self: ActiveRun, name: str, _: Any) -> str:
         return f"{name}:{random.random()}"
 
-    ActiveRun.key_for = key_for  # type: ignore[method-assign]
+    planted.swap(ActiveRun, "key_for", key_for)
 
 
 def nothing() -> None:

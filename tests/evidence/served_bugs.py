@@ -10,6 +10,7 @@ from assentry.server import deciding
 from assentry.server.api import requests as api
 from assentry.server.events import Events
 from assentry.server.pages import listing as listings
+from tests.evidence.planted import swap
 
 
 def counts_everything() -> None:
@@ -24,7 +25,7 @@ def counts_everything() -> None:
                 break
         return await listing(visitor, query, now)
 
-    listings.listing = counted
+    swap(listings, "listing", counted)
 
 
 def hears_badly() -> None:
@@ -34,7 +35,7 @@ def hears_badly() -> None:
     async def some(self: Events, heard: Mapping[str, int]) -> None:
         await news(self, {key: version for key, version in heard.items() if next(counted) % 10})
 
-    Events._news = some  # type: ignore[method-assign]
+    swap(Events, "_news", some)
 
 
 def answers_too_early() -> None:
@@ -52,4 +53,4 @@ def answers_too_early() -> None:
         chore.add_done_callback(chores.discard)
         return request
 
-    api.decide = later  # type: ignore[assignment]
+    swap(api, "decide", later)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from assentry.core import audit
 from assentry.core.signing import PublicKeys
 from tests import tamper
+from tests.evidence import planted
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen
 
@@ -24,12 +25,12 @@ def damaged(seed: int, batches: range, cases: int, say: Say, plant: Callable[[],
 
 def roots_not_compared() -> None:
     """The tree of the entries is not held against the root that was signed."""
-    audit.Walk._matches = lambda *_: True  # type: ignore[method-assign, assignment]
+    planted.swap(audit.Walk, "_matches", lambda *_: True)
 
 
 def signatures_not_checked() -> None:
     """Whatever stands where a signature should be is taken for one."""
-    PublicKeys.check = lambda *_: True  # type: ignore[method-assign, assignment]
+    planted.swap(PublicKeys, "check", lambda *_: True)
 
 
 def run(seed: int, cases: int, progress: Callable[[str], None]) -> Outcome:
