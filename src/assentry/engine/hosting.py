@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -188,12 +188,18 @@ def _lapse(view: View) -> Change | None:
 
 
 async def taken_up(office: Office, run: Run, *, inside: bool = False, fits: Fits | None = None) -> Run:
-    """The run, held by this process from now on. `inside` another that it holds, whoever had it has it no more."""
+    """The run, held by this process from now on. `inside` another that it holds, whoever had it has it no more.
+
+    What it had parked on is still told by its `waits`: on record it waits for nothing while it runs.
+    """
     await _fitting(office, run, fits)
+    parked_on: tuple[str, ...] = ()
 
     def step(view: View) -> Change | None:
+        nonlocal parked_on
         if view.run is None:
             raise GuardError(f"run {run.code} is not on record; begin it again")
+        parked_on = view.run.waits
         if fits is not None and view.run.fence != run.fence:
             # What was asked about may be another state by now.
             raise Conflict(
@@ -205,7 +211,7 @@ async def taken_up(office: Office, run: Run, *, inside: bool = False, fits: Fits
     change = await office.store.transact(office.workspace, None, step, run=run.id)
     assert change is not None  # noqa: S101  entering always changes something
     assert change.run is not None  # noqa: S101
-    return change.run
+    return replace(change.run, waits=parked_on)
 
 
 async def _fitting(office: Office, run: Run, fits: Fits | None) -> None:
