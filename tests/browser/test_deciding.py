@@ -109,6 +109,8 @@ async def test_modify_keeps_what_was_typed_shows_the_difference_and_runs_the_new
     call = asyncio.create_task(mail(["ann@example.com", "bo@example.com"], 10, "hello"))
     alice = await house.guest()
     await alice.at('[data-act="modify"] > summary').click()
+    code = await alice.at("#card").get_attribute("data-code")
+    assert code
     form = alice.at('[data-act="modify"] form')
     await form.locator('[name="arg:to"]').fill("ann@example.com")
     await form.locator('[name="arg:limit"]').fill("many")
@@ -130,6 +132,8 @@ async def test_modify_keeps_what_was_typed_shows_the_difference_and_runs_the_new
     await alice.page.get_by_role("button", name="Let it run like this").click()
     assert await call == "sent"
     assert ran == [(["ann@example.com"], 5, "hello", True)]
+    await alice.sees("Nothing for you to decide.", within="#card")  # the next one comes, and there is none
+    await alice.opens(code)
     await alice.sees("Changed since it was asked", within="#card")
 
 

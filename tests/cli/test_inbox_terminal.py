@@ -97,7 +97,7 @@ def inbox(columns: int = 110, lines: int = 36, **environment: str) -> Iterator[T
         for key in ("\x1b", "\x1b", "q"):
             with suppress(OSError):
                 terminal.type(key, 0.3)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
             if time.monotonic() > end:
                 os.kill(pid, 9)

@@ -80,6 +80,7 @@ async def test_where_ctrl_c_could_strike_in_the_middle_the_thread_commits(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "QUICK", 60.0)
+    monkeypatch.setattr(turns, "LOOK_SECONDS", -1.0)  # it may have been asked while the store was opened
     monkeypatch.setattr(turns, "may_be_interrupted", lambda: True)
     where = Where()
     await store.transact(WORKSPACE, None, where.step(0))
@@ -133,7 +134,7 @@ def test_on_every_event_loop_what_comes_alone_is_committed_on_the_spot_and_a_cro
 
 
 async def test_whether_ctrl_c_could_strike_is_asked_once_a_second_at_most(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "QUICK", 60.0)
     monkeypatch.setattr(turns, "LOOK_SECONDS", 1e6)
@@ -144,10 +145,12 @@ async def test_whether_ctrl_c_could_strike_is_asked_once_a_second_at_most(
         return False
 
     monkeypatch.setattr(turns, "may_be_interrupted", may_be_interrupted)
-    where = Where()
+    store, where = SqliteStore(tmp_path / "a.db"), Where()
+    await store.open()
     for number in range(20):
         await idle(store)
         await store.transact(WORKSPACE, None, where.step(number))
+    await store.close()
     assert any(where.here)
     assert asked_for == [True]
 
