@@ -23,7 +23,7 @@ from tests.evidence import planted
 from tests.evidence.crash import placed
 from tests.evidence.outcome import Control, Outcome
 from tests.evidence.processes import Say, answer, fork, listen
-from tests.evidence.world import DATABASES, Place
+from tests.evidence.world import DATABASES, UNHURRIED, Place
 
 LIMIT = 200
 SECONDS = 240.0
@@ -74,7 +74,7 @@ def looper(place: Place, proposals: int, plant: Any, say: Say) -> None:
     """Proposes without end and without waiting, whatever it is told."""
     plant()
     place.enter()
-    gate = place.gate()
+    gate = place.gate(UNHURRIED)
 
     async def main() -> None:
         taken = refused = 0
@@ -95,7 +95,7 @@ def looper(place: Place, proposals: int, plant: Any, say: Say) -> None:
 def served(place: Place, calls: int, first: int, say: Say) -> None:
     """Another agent's calls, one after the other; how long each took from the call to its result, decided at once."""
     place.enter()
-    gate = place.gate()
+    gate = place.gate(UNHURRIED)
 
     @gate.guard(reversible=False)
     async def discard(number: int) -> int:

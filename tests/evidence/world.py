@@ -21,6 +21,8 @@ from assentry.keys import KeyRing
 from assentry.stores.sqlite import SqliteStore
 
 LEASE = timedelta(seconds=0.3)
+UNHURRIED = timedelta(minutes=5)
+"""A lease for suites in which nobody dies: a starved process is not taken for a dead one."""
 DATABASES = ("sqlite", "postgres")
 """The databases."""
 AGENT = "cleanup"
@@ -45,8 +47,8 @@ class Place:
         os.environ["ASSENTRY_HOME"] = str(Path(self.directory) / "home")
         os.chdir(self.directory)
 
-    def gate(self) -> assentry.Gate:
-        return assentry.open(self.database, agent=AGENT, lease=LEASE)
+    def gate(self, lease: timedelta = LEASE) -> assentry.Gate:
+        return assentry.open(self.database, agent=AGENT, lease=lease)
 
 
 @dataclass(frozen=True, slots=True)
