@@ -82,6 +82,16 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Something stored that is not what the log says of it: changed, deleted or added by hand."""
+
+    kind: str
+    """`request`, `grant`, `switch` or `policy`."""
+    key: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class Signed:
     """A signed checkpoint as stored: the text that was signed and the signature over it."""
 
@@ -336,6 +346,10 @@ class Store(Protocol):
         self, workspace: str, *, start: int = 0, limit: int = 1000, subject: str = "", newest_first: bool = False
     ) -> tuple[Logged, ...]:
         """Sequenced entries from index `start` on (or before it, newest first; 0 then means from the end)."""
+        ...
+
+    async def mismatches(self, workspace: str, most: int = 100) -> tuple[Mismatch, ...]:
+        """The first stored requests, grants, switches and policies that are not what their entries say."""
         ...
 
     async def put_checkpoint(self, signed: Signed) -> None:

@@ -148,6 +148,7 @@ class Wrong(Enum):
     KEY = "unknown key"
     CHECKPOINT = "bad checkpoint"
     FILE = "file changed"
+    ROW = "stored row changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,11 @@ class Notary:
         return last[1]
 
     async def verify(self) -> Report:
-        """What is wrong with the whole log, held against the checkpoints in the database and outside it."""
+        """What is wrong with the whole log, held against the checkpoints in the database and outside it.
+
+        And with what is stored beside it: requests with their votes and results, grants, switches and policies are
+        held against what the log says of them.
+        """
         identity = await self._identity()
         # In this order everything in the file was in the database before, also while others seal.
         kept, wrong = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
@@ -105,6 +109,8 @@ class Notary:
             walk.accuse(Fault(Wrong.CHECKPOINT, says, checkpoint=gone[0]))
         async for page in self._pages(0, walk):
             walk.feed(page)
+        for each in await self._store.mismatches(self._workspace):
+            walk.accuse(Fault(Wrong.ROW, each.says))
         return walk.report(_notes(stored, kept))
 
     async def rotate(self, by: str) -> str:

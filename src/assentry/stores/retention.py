@@ -1,16 +1,18 @@
 """What remains of a request once its payload is purged: names, digests and times, no content."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from assentry.core.action import Action, Assessment
+from assentry.core.change import Change, entry
 from assentry.core.decision import Candidate
 from assentry.core.request import Question, Request
 
 
-def purged(request: Request) -> Request:
+def purged(request: Request, now: datetime) -> Change:
     """`request` without arguments, prose, claims, options, results or secrets; its entries still verify."""
     ask = request.ask
-    return replace(
+    stub = replace(
         request,
         ask=replace(
             ask,
@@ -31,6 +33,7 @@ def purged(request: Request) -> Request:
         sealed={},
         purged=True,
     )
+    return Change(stub, (entry(stub, now, "request.purged", "retention"),))
 
 
 def _stub(candidate: Candidate) -> Candidate:

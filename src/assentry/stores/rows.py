@@ -19,6 +19,8 @@ import msgspec
 from assentry.core.action import Action, Risk
 from assentry.core.audit import Entry
 from assentry.core.canonical import restore
+from assentry.core.change import Change
+from assentry.core.copies import replace
 from assentry.core.credential import Credential
 from assentry.core.decision import Candidate
 from assentry.core.grant import Grant
@@ -126,6 +128,8 @@ _PROPOSAL = _Shape(PolicyProposal)
 _encode = msgspec.json.Encoder().encode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
+_MOVES_UNRECORDED = ("version", "changed_at", "due_at", "callers")
+"""What changes without an entry: leases are renewed, and processes come and go."""
 
 
 def _written(stand_in: Any) -> str:
@@ -443,6 +447,46 @@ def entry_columns(entry: Entry, when: When) -> Row:
         "text": text,
         "leaf": hashlib.sha256(b"\0" + text.encode()).hexdigest(),
     }
+
+
+def text_digest(text: str) -> str:
+    """Stands for a stored text as a whole."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def body_digest(body: str) -> str:
+    """Stands for a stored value, but for what changes without an entry."""
+    value = _decode_args(body)
+    for name in _MOVES_UNRECORDED:
+        value.pop(name, None)
+    return hashlib.sha256(_encode(value)).hexdigest()
+
+
+def stamped(change: Change, request: Row | None) -> tuple[Entry, ...]:
+    """The entries of a change, the last one about each stored value with the digest of what is stored of it now.
+
+    So the log also proves what the tables say. `request` is the row of the changed request.
+    """
+    if not change.entries:
+        return ()
+    digests: dict[str, dict[str, str]] = {}
+    if change.request is not None and request is not None:
+        said = {"row": body_digest(request["body"])}
+        if change.new:
+            said["ask"] = text_digest(request["ask"])
+        elif change.request.purged:
+            said["ask"] = text_digest(ask_text(change.request.ask))
+        digests[change.request.id] = said
+    for grant in change.grants:
+        digests[grant.id] = {"row": body_digest(_written(_GRANT.stand_in(grant)))}
+    if change.switch is not None:
+        digests[change.switch.agent] = {"row": body_digest(_written(_SWITCH.stand_in(change.switch)))}
+    made = list(change.entries)
+    for place in reversed(range(len(made))):
+        entry = made[place]
+        if (known := digests.pop(entry.subject, None)) is not None:
+            made[place] = replace(entry, body={**entry.body, **known})
+    return tuple(made)
 
 
 def notice_key(kind: str, subject: str) -> str:

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeVar
 
 from assentry.core.credential import Credential, CredentialKind
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.run import Run
 from assentry.core.switch import Switch
-from assentry.ports import Pressure, RunFilter
-from assentry.stores import rows
+from assentry.ports import Mismatch, Pressure, RunFilter
+from assentry.stores import comparing, rows
 from assentry.stores.listing import beyond
 
 T = TypeVar("T")
@@ -23,6 +24,9 @@ BEYOND = "~"
 
 class RunReads:
     """The reading half of a store, as far as it is about runs and the agents behind them."""
+
+    _when: rows.When
+    """How this store writes times."""
 
     async def _look(self, errand: Callable[[Fetch], T]) -> T:
         """What `errand` made of what it fetched, all on one connection."""
@@ -94,6 +98,14 @@ class RunReads:
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
         values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}
         return Pressure(*(await self._look(lambda fetch: fetch("pressure", values)))[0])
+
+    async def mismatches(self, workspace: str, most: int = 100) -> tuple[Mismatch, ...]:
+        found: list[Mismatch] = []
+        after = comparing.BEGIN
+        while after[0] and len(found) < most:
+            wrong, after = await self._look(partial(comparing.mismatches, workspace, after, self._when))
+            found += wrong
+        return tuple(found[:most])
 
     async def _some_runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
         return await self._look(lambda fetch: _read(fetch(name, values)))

@@ -111,6 +111,8 @@ class Room:
 class PostgresStore(RunReads):
     """State, entries and wake-ups in the database at `url`."""
 
+    _when = staticmethod(when)
+
     def __init__(self, url: str, *, busy_seconds: float = 5.0, hands: int = 4, writers: int = 2) -> None:
         self._url, self._busy_seconds, self._hands, self._writers = url, busy_seconds, hands, writers
         self._address = address(url)
@@ -342,11 +344,12 @@ class PostgresStore(RunReads):
             for ask, body, key, _ in found:
                 request = rows.read_request(rows.read_ask(ask, key), body)
                 if request.undo_until is None or request.undo_until <= now:
-                    stub = purged(request)
-                    connection.execute(SQL["purge_ask"], rows.all_columns(stub, when))
-                    write = change_write(workspace, Change(stub))
+                    change = purged(request, now)
+                    assert change.request is not None  # noqa: S101  a purge is about a request
+                    connection.execute(SQL["purge_ask"], rows.all_columns(change.request, when))
+                    write = change_write(workspace, change)
                     connection.execute(SQL["commit"], changes_text(write), prepare=True)
-                    news[stub.id] = stub.version
+                    news[request.id] = change.request.version
             if news:
                 _log(connection, workspace, entry(len(news), now))
             return news, found

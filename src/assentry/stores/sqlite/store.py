@@ -70,6 +70,8 @@ Notice = Callable[[Mapping[str, int] | None], None]
 class SqliteStore(RunReads):
     """State, entries and wake-ups in the file at `path`, which is created, private, on first use."""
 
+    _when = staticmethod(micros)
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -326,7 +328,7 @@ class SqliteStore(RunReads):
             for ask, body, key, _ in found:
                 request = rows.read_request(rows.read_ask(ask, key), body)
                 if request.undo_until is None or request.undo_until <= now:
-                    transaction.purge(purged(request))
+                    transaction.purge(purged(request, now))
                     count += 1
             if count:
                 transaction.append((entry(count, now),))

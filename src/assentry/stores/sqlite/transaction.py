@@ -99,12 +99,14 @@ class Transaction:
     def write(self, workspace: str, change: Change) -> None:
         """The change is part of this transaction."""
         # What cannot be written is found out before anything is.
-        entries = [rows.entry_columns(entry, micros) for entry in change.entries]
-        request = change.request
+        request, row = change.request, None
         if request is not None:
+            row = (rows.all_columns if change.new else rows.moving_columns)(request, micros)
+        entries = [rows.entry_columns(entry, micros) for entry in rows.stamped(change, row)]
+        if request is not None and row is not None:
             if request.ask.workspace != workspace:
                 raise StoreError("a change belongs to another workspace than the one it was made in; report this")
-            self._insert(request) if change.new else self._update(request)
+            self._insert(request, row) if change.new else self._update(request, row)
             self.news[request.ask.id] = request.version
         for grant in change.grants:
             self._put_grant(grant)
@@ -184,8 +186,7 @@ class Transaction:
         self.first_entry = self.first_entry or self.last_entry
         self.dirty = True
 
-    def _insert(self, request: Request) -> None:
-        row = rows.all_columns(request, micros)
+    def _insert(self, request: Request, row: rows.Row) -> None:
         try:
             self.execute("insert_request", row)
         except apsw.ConstraintError:
@@ -213,8 +214,7 @@ class Transaction:
             request_id=found.id, code=found.code, state=str(found.state),
         )  # fmt: skip
 
-    def _update(self, request: Request) -> None:
-        row = rows.moving_columns(request, micros)
+    def _update(self, request: Request, row: rows.Row) -> None:
         try:
             self.execute("update_request", row)
         except apsw.ConstraintError:
@@ -238,14 +238,15 @@ class Transaction:
             # Its ask was read anew meanwhile, or is no longer kept: what is known of the request is out of date.
             self._requests.pop(key, None)
 
-    def purge(self, stub: Request) -> None:
+    def purge(self, change: Change) -> None:
         """The request is replaced by what remains of it, its payload overwritten."""
+        stub = change.request
+        assert stub is not None  # noqa: S101  a purge is about a request
         row = rows.all_columns(stub, micros)
         self.execute("purge_ask", {name: row[name] for name in ("workspace", "id", "title", "ask")})
         self._asks.forget(stub.workspace, stub.id)
         self._requests.pop((stub.workspace, stub.id), None)
-        self._update(stub)
-        self.news[stub.id] = stub.version
+        self.write(stub.workspace, change)
 
     def _put_switch(self, switch: Switch) -> None:
         self.execute("put_switch", rows.switch_columns(switch))

@@ -430,3 +430,43 @@ SELECT a.body, r.body, r.id FROM requests r JOIN asks a ON a.workspace = r.works
 WHERE r.workspace = %(workspace)s AND r.state IN ('pending', 'approved') AND strpos(r.body, %(caller)s) > 0
     AND r.id > %(after)s
 ORDER BY r.id LIMIT %(limit)s;
+
+-- name: compared_requests
+-- Each stored request with its entries, read at one instant.
+SELECT r.id, a.body, r.body, ARRAY(
+    SELECT e.text FROM entries e WHERE e.workspace = r.workspace AND e.subject = r.id ORDER BY e.id
+), r.state, r.urgency, r.gate, r.action, r.review, r.word, r.runnable, r.ended, r.purged, r.due_at,
+    r.callers, r.version, r.kind, r.agent, r.run, r.step, r.code, r.executor, a.title
+FROM requests r LEFT JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
+WHERE r.workspace = %(workspace)s AND r.id > %(after)s ORDER BY r.id LIMIT %(limit)s;
+
+-- name: compared_grants
+SELECT g.id, g.body, ARRAY(
+    SELECT e.text FROM entries e WHERE e.workspace = g.workspace AND e.subject = g.id ORDER BY e.id
+) FROM grants g WHERE g.workspace = %(workspace)s AND g.id > %(after)s ORDER BY g.id LIMIT %(limit)s;
+
+-- name: compared_switches
+SELECT s.agent, s.body, ARRAY(
+    SELECT e.text FROM entries e
+    WHERE e.workspace = s.workspace AND e.subject = s.agent AND starts_with(e.kind, 'switch.') ORDER BY e.id
+) FROM switches s WHERE s.workspace = %(workspace)s AND s.agent > %(after)s ORDER BY s.agent LIMIT %(limit)s;
+
+-- name: compared_policies
+SELECT p.version, p.text, ARRAY(
+    SELECT e.text FROM entries e
+    WHERE e.workspace = p.workspace AND e.subject = 'policy:' || p.version AND e.kind = 'policy.applied' ORDER BY e.id
+) FROM policies p WHERE p.workspace = %(workspace)s AND p.version > %(after)s::text::bigint
+ORDER BY p.version LIMIT %(limit)s;
+
+-- name: unrecorded
+-- What the log says was stored and is not there any more.
+SELECT DISTINCT e.subject, e.kind FROM entries e WHERE e.workspace = %(workspace)s AND e.subject > %(after)s AND (
+    (e.kind = 'request.asked' AND NOT EXISTS (
+        SELECT 1 FROM requests r WHERE r.workspace = e.workspace AND r.id = e.subject))
+    OR (e.kind = 'grant.given' AND NOT EXISTS (
+        SELECT 1 FROM grants g WHERE g.workspace = e.workspace AND g.id = e.subject))
+    OR (starts_with(e.kind, 'switch.') AND NOT EXISTS (
+        SELECT 1 FROM switches s WHERE s.workspace = e.workspace AND s.agent = e.subject))
+    OR (e.kind = 'policy.applied' AND NOT EXISTS (
+        SELECT 1 FROM policies p WHERE p.workspace = e.workspace AND 'policy:' || p.version = e.subject))
+) ORDER BY e.subject LIMIT %(limit)s;
