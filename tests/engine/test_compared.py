@@ -174,3 +174,16 @@ async def test_nobody_is_accused_while_others_write(lived):
     over.set()
     assert await writing > 0
     assert {each.state for each in await stage.requests()} >= {State.DENIED, State.PENDING}
+
+
+async def test_what_is_no_text_any_more_is_told_and_hides_nothing_else(lived):
+    if lived.stage.database.startswith("postgres"):
+        return  # which stores nothing that is no text
+    raw = apsw.Connection(lived.stage.database)
+    raw.execute("DROP TRIGGER entries_are_not_changed")
+    key = lived.ids["waits"]
+    raw.execute("UPDATE entries SET text = CAST(x'7bff7d' AS TEXT) WHERE subject = ?", (key,))
+    raw.execute("UPDATE requests SET body = CAST(x'ff' AS TEXT) WHERE id = ?", (lived.ids["done"],))
+    raw.close()
+    report = await lived.stage.desk.notary.verify()
+    assert {fault.wrong for fault in report.faults} == {Wrong.ENTRY, Wrong.ROW}

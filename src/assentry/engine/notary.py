@@ -109,8 +109,11 @@ class Notary:
             walk.accuse(Fault(Wrong.CHECKPOINT, says, checkpoint=gone[0]))
         async for page in self._pages(0, walk):
             walk.feed(page)
-        for each in await self._store.mismatches(self._workspace):
-            walk.accuse(Fault(Wrong.ROW, each.says))
+        try:
+            for each in await self._store.mismatches(self._workspace):
+                walk.accuse(Fault(Wrong.ROW, each.says))
+        except UnicodeDecodeError:
+            walk.accuse(Fault(Wrong.ROW, "something stored is not text any more, and cannot be compared with the log"))
         return walk.report(_notes(stored, kept))
 
     async def rotate(self, by: str) -> str:

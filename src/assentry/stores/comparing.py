@@ -116,7 +116,10 @@ def _said(texts: Any) -> dict[str, Any]:
 
 
 def _entries(texts: Any) -> Iterable[dict[str, Any]]:
-    given = json.loads(texts) if isinstance(texts, str) else texts or []
+    try:
+        given = json.loads(texts) if isinstance(texts, str) else texts or []
+    except ValueError:
+        return
     for text in given:
         try:
             entry = json.loads(text)
