@@ -279,10 +279,11 @@ def _approved(request: Request, event: Decided, candidate: Candidate, word: str,
             f"this is critical: type {phrase(candidate)!r} to confirm it", phrase=phrase(candidate)
         )
     changed = candidate.permit_digest != request.candidate.permit_digest
-    roles = {vote.by: vote.roles for vote in request.votes} if event.standing is None else {**event.standing}
-    roles[event.by] = event.roles
-    earlier = () if changed else tuple(vote for vote in request.votes if vote.by != event.by and vote.by in roles)
-    votes = (*earlier, _vote(event, word, candidate.permit_digest, note, now)) if event.counts else earlier
+    wanted = candidate.permit_digest
+    roles = {**event.standing, event.by: event.roles}
+    others = tuple(vote for vote in request.votes if vote.by != event.by and vote.by in event.standing)
+    earlier = tuple(vote for vote in others if vote.digest == wanted)
+    votes = (*earlier, _vote(event, word, wanted, note, now)) if event.counts else earlier
     people = tuple(Principal(name=vote.by, roles=roles[vote.by]) for vote in votes)
     if event.void:
         candidate = _noted(candidate, "votes", event.void)

@@ -4,7 +4,7 @@ Everything that can happen to a request is one of the events here; `request.adva
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -90,8 +90,8 @@ class Decided:
     surface: str = ""
     counts: bool = True
     """False where a change made it a matter for others: the change stands, the vote does not count."""
-    standing: Mapping[str, tuple[str, ...]] | None = None
-    """The people whose earlier approvals count by the policy of now, with their roles; `None` if all do as given."""
+    standing: Mapping[str, tuple[str, ...]] = field(kw_only=True)
+    """The people whose earlier approvals count by the policy of now, with their roles. No other approval counts."""
     void: tuple[str, ...] = ()
     """Why earlier approvals do not count any more, a sentence each."""
 

@@ -232,24 +232,26 @@ class Inbox:
 
         def step(request: Request, now: datetime) -> Change | None:
             nonlocal asked_anew
-            asked_anew, standing, void = False, None, dict[str, str]()
+            asked_anew, same, standing, void = False, False, dict[str, tuple[str, ...]](), dict[str, str]()
+            decision: Decision = Approve()
             if request.state is State.PENDING:
                 _as_read(request, shown.get("seen_version", ""))
                 self._allow(by, request, now)
-                decision: Decision = say(request)
-                if isinstance(decision, Approve):
-                    today = self._today(request)
-                    if today.gate is GateKind.FORBID:
+                decision = say(request)
+                if runs := _would_run(request, decision):
+                    today, same = self._today(request), runs.permit_digest == request.candidate.permit_digest
+                    if today.gate is GateKind.FORBID and same:
                         raise InvalidDecision(f"policy forbids what this would run: {today.because}; deny it")
                     candidate = replace(request.candidate, verdict=today)
-                    if changes := votes.stricter_by(request.candidate.verdict, today):
+                    changes = votes.stricter_by(request.candidate.verdict, today)
+                    if changes and today.gate is not GateKind.FORBID:
                         asked_anew = True
                         return advance(request, Rejudged(candidate, changes, "policy"), now)
                     request = replace(request, candidate=candidate)
+                    if same:  # whatever it is called, nothing is changed: it is asked of people as an approval is
+                        decision = _on_the_same(decision, candidate)
                     standing, void = votes.standing(self._judgement.policy, request, today)
-            else:
-                decision = Approve()
-            counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
+            counts = same or not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
             event = Decided(
                 decision,
                 by.name,
@@ -378,6 +380,26 @@ class Inbox:
 
 
 WAITING = Filter(states=(State.PENDING,))
+
+
+def _would_run(request: Request, decision: Decision) -> Candidate | None:
+    """What this decision approves; nothing where it approves nothing."""
+    match decision:
+        case Approve():
+            return request.candidate
+        case Modify(instead) | Choose(_, instead):
+            return instead
+        case _:
+            return None
+
+
+def _on_the_same(decision: Decision, candidate: Candidate) -> Decision:
+    """The same decision on these bytes as they are judged here."""
+    match decision:
+        case Modify() | Choose():
+            return replace(decision, instead=candidate)
+        case _:
+            return decision
 
 
 def _with_its_run(change: Change, run: Run | None, by: str, now: datetime) -> Change:

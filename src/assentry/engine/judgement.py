@@ -314,12 +314,13 @@ class Judgement:
             return held.says
         if run is not None and run.state in (RunState.STOPPING, RunState.STOPPED):
             return f"its run was stopped by {run.by}"
-        if request.votes and permit is not None and permit.policy_version == self.policy.version:
-            return ""
-        if not request.votes and candidate.verdict.grant is not None:
+        voted = bool(request.votes) and request.word != "silence"
+        if not voted and candidate.verdict.grant is not None:
             return await self._not_granted(request, candidate.verdict.grant)
+        if voted and permit is not None and permit.policy_version == self.policy.version:
+            return shortfall(self.policy, request, candidate.verdict)
         now = await self._store.now()
-        if request.votes:
+        if voted:
             demands, most = self.demands(tool, request, now), candidate.verdict.gate
             if not is_stricter(demands.gate, most):
                 return shortfall(self.policy, request, demands)
