@@ -9,8 +9,7 @@ from assentry.core.condition import Failed
 from assentry.core.deciders import Deciders, deciders
 from assentry.core.declared import who_said
 from assentry.core.effect_text import Answer, answers, grounds
-from assentry.core.grant import why_not
-from assentry.core.judge import judge
+from assentry.core.judge import judge, why_not_granted
 from assentry.core.pattern import pattern
 from assentry.core.policy import CompiledRule, Policy
 from assentry.core.situation import EMPTY, Situation
@@ -137,7 +136,8 @@ def explain(
             match = Match.WOULD_MATCH
         considered.append(Considered(each.rule.name, match, says, each.rule.line))
     grants = tuple(
-        ConsideredGrant(grant.id, why_not(grant, action, assessment, now) or "") for grant in situation.grants
+        ConsideredGrant(grant.id, why_not_granted(policy, grant, action, assessment, now) or "")
+        for grant in situation.grants
     )
     verdict = judge(policy, action, assessment, situation, now, fired)
     people = deciders(policy, verdict.reviewers, verdict.quorum, verdict.ladder, action.agent, now=now)

@@ -88,6 +88,11 @@ def concerns(grant: Grant, action: Action) -> bool:
     return bool(grant._actions.match(action.name) and grant._agents.match(action.agent))
 
 
+def is_live(grant: Grant, now: datetime) -> bool:
+    """Whether `grant` still stands, used up or not: neither revoked nor expired."""
+    return grant.revoked_at is None and now < grant.expires_at
+
+
 def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime | None) -> str | None:
     """Why `grant` does not cover the action, in a sentence; `None` if it does.
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from assentry.core.action import Action, Assessment, Basis, Json, Risk
+from assentry.core.authority import may_give
 from assentry.core.condition import Failed, View
-from assentry.core.grant import Grant, concerns, covers, why_not
+from assentry.core.grant import Grant, concerns, why_not
 from assentry.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
 from assentry.core.scope import authorises, exceeded
 from assentry.core.situation import EMPTY, Situation, Standing
@@ -60,11 +61,11 @@ def judge(
     if chosen is None and assessment.risk is Risk.CRITICAL:
         notes += (Trigger("critical", "critical actions wait for a person", base),)
     if situation.grants and may_be_lifted(base):
-        grant = _covering(situation.grants, base, action, assessment, now)
+        grant = _covering(policy, situation.grants, base, action, assessment, now)
         if grant is not None:
             base, notes = GateKind.WATCH, ()
         else:
-            notes += tuple(_beyond(situation.grants, base, action, assessment, now))
+            notes += tuple(_beyond(policy, situation.grants, base, action, assessment, now))
     if fired or notes or grant is not None:
         rule = chosen.rule if chosen is not None else None
         plain = _combined(policy, rule, plain, base, notes + fired, grant, failures)
@@ -142,6 +143,19 @@ def run_triggers(limits: Limits, action: Action, assessment: Assessment, situati
 def may_be_lifted(gate: GateKind) -> bool:
     """A grant stands for a person's decision, so it lifts what waits for one; never what is forbidden."""
     return gate.holds and gate is not GateKind.ASK
+
+
+def why_not_granted(
+    policy: Policy, grant: Grant, action: Action, assessment: Assessment, now: datetime | None
+) -> str | None:
+    """Why `grant` does not cover the action by this policy, in a sentence; `None` if it does."""
+    return why_not(grant, action, assessment, now) or why_void(policy, grant)
+
+
+def why_void(policy: Policy, grant: Grant) -> str | None:
+    """Why `grant` covers nothing by this policy: who gave it could not give it today. `None` if they could."""
+    reason = may_give(policy, grant.granted_by, grant.max_risk)
+    return reason and f"{grant.granted_by} could not give it today: {reason}"
 
 
 def _default(policy: Policy, action: Action, assessment: Assessment, situation: Situation) -> Verdict:
@@ -222,23 +236,34 @@ def _could_not_evaluate(failure: Failure) -> Trigger:
 
 
 def _covering(
-    grants: tuple[Grant, ...], base: GateKind, action: Action, assessment: Assessment, now: datetime | None
+    policy: Policy,
+    grants: tuple[Grant, ...],
+    base: GateKind,
+    action: Action,
+    assessment: Assessment,
+    now: datetime | None,
 ) -> Grant | None:
     for grant in grants:
         typed = base is GateKind.MANUAL and grant.max_risk is not Risk.CRITICAL
-        if not typed and covers(grant, action, assessment, now):
+        if not typed and why_not_granted(policy, grant, action, assessment, now) is None:
             return grant
     return None
 
 
 def _beyond(
-    grants: tuple[Grant, ...], base: GateKind, action: Action, assessment: Assessment, now: datetime | None
+    policy: Policy,
+    grants: tuple[Grant, ...],
+    base: GateKind,
+    action: Action,
+    assessment: Assessment,
+    now: datetime | None,
 ) -> list[Trigger]:
     """What was granted for this action, and what of it this call goes beyond. It only explains: it raises nothing."""
     found: list[Trigger] = []
     for grant in grants:
         if concerns(grant, action) and len(found) < _MOST_GRANTS:
-            why = why_not(grant, action, assessment, now) or f"it asks for {base}, which only a critical grant lifts"
+            why = why_not_granted(policy, grant, action, assessment, now)
+            why = why or f"it asks for {base}, which only a critical grant lifts"
             says = f"what {grant.granted_by} granted for {', '.join(grant.actions)} does not cover it: {why}"
             found.append(Trigger("beyond grant", says, base))
     return found

@@ -217,6 +217,11 @@ class Request:
         return self.ask.workspace
 
     @property
+    def is_voted(self) -> bool:
+        """People approved it; neither policy nor their silence did."""
+        return bool(self.votes) and self.word != "silence"
+
+    @property
     def can_undo(self) -> bool:
         """What runs or ran has a way back."""
         return self._means.can_undo

@@ -15,7 +15,9 @@ from assentry.core.audit import Entry
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change
 from assentry.core.decision import Awaited, Findable
-from assentry.core.grant import covers, spending, use
+from assentry.core.grant import spending, use
+from assentry.core.judge import why_not_granted
+from assentry.core.policy import Policy
 from assentry.core.request import Ask, Executor, Kind, Option, Request, State
 from assentry.core.situation import Standing
 from assentry.core.verdict import GateKind, Trigger, Verdict
@@ -35,6 +37,7 @@ from assentry.errors import (
     DuplicateStep,
     GrantSpent,
     InvalidArguments,
+    PolicyMoved,
 )
 from assentry.ports import Store, Vault, View
 
@@ -61,6 +64,8 @@ class Prepared:
     """Triggers that judging alone would not find again."""
     standing: Standing | None = None
     """Where its run stood when it was judged."""
+    policy: int = 0
+    """The version of the policy by which it was judged: it goes on record under no other."""
 
 
 @dataclass(slots=True)
@@ -127,13 +132,16 @@ class Asking:
         """The call, judged on what its arguments say. Touches nothing."""
         if context.key and not context.run:
             context = replace(context, run=context.agent)
-        now = datetime.now(UTC)
+        # Asked before judging: should another one become active in between, it is taken for the older one.
+        now, policy = datetime.now(UTC), self.judgement.version
         standing = self.judgement.standing(context, now)
         action, assessment, verdict = self.judgement.judged(tool, args, context, now, fired=fired, standing=standing)
         if context.active is not None and verdict.gate is GateKind.RUN and not assessment.only_reads:
             # In a run it is put on record with its result, so that a run that is taken again does not repeat it.
             verdict = replace(verdict, gate=GateKind.WATCH)
-        return Prepared(tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing)
+        return Prepared(
+            tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing, policy=policy
+        )  # fmt: skip
 
     def runs_at_once(self, prepared: Prepared) -> bool:
         """The call need not be on record before it runs; a line about it will be, soon."""
@@ -162,12 +170,14 @@ class Asking:
 
     def _judged(self, prepared: Prepared) -> Prepared:
         """The call, judged on where its run stands by now."""
-        now, context = datetime.now(UTC), prepared.context
+        now, context, policy = datetime.now(UTC), prepared.context, self.judgement.version
         standing = self.judgement.standing(context, now)
         action, assessment, verdict = self.judgement.judged(
             prepared.tool, prepared.args, context, now, prepared.looked_up, prepared.fired, standing=standing
         )
-        return replace(prepared, action=action, assessment=assessment, verdict=verdict, standing=standing)
+        return replace(
+            prepared, action=action, assessment=assessment, verdict=verdict, standing=standing, policy=policy
+        )  # fmt: skip
 
     async def submit(
         self, prepared: Prepared, *, start: bool = True, request_id: str | None = None, caller: Named | None = None
@@ -205,6 +215,8 @@ class Asking:
                 return await self._waited_for_too(there, None if prepared.tool.detached else caller), False
             except GrantSpent as gone:
                 spent.add(gone.grant_id)
+            except PolicyMoved:
+                await self.judgement.refresh()
             except Outpaced as faster:
                 assert active is not None  # noqa: S101  only a run is outpaced
                 active._saw(faster.run)
@@ -251,6 +263,7 @@ class Asking:
         The facts are those of what was given, since those are true, except where they would tell a secret.
         """
         now, context, known, fired = datetime.now(UTC), prepared.context, prepared.looked_up, prepared.fired
+        policy = self.judgement.version
         judge, standing = self.judgement.judged, self.judgement.standing(context, now)
         action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, fired, without, standing)
         _, full, on_all = judge(prepared.tool, given, context, now, known, fired, without, standing)
@@ -266,7 +279,9 @@ class Asking:
             verdict = on_all
         if context.active is not None and verdict.gate is GateKind.RUN and not shown.only_reads:
             verdict = replace(verdict, gate=GateKind.WATCH)
-        return replace(prepared, action=action, assessment=shown, verdict=verdict, standing=standing)
+        return replace(
+            prepared, action=action, assessment=shown, verdict=verdict, standing=standing, policy=policy
+        )  # fmt: skip
 
     def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
         told: Json = [fact.says, fact.value]
@@ -311,12 +326,14 @@ class Asking:
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret, caller=caller)
             if active is not None:
                 change = replace(change, run=active._progress(view, candidate))
-            return change if verdict.grant is None else _charged(change, prepared, view)
+            return change if verdict.grant is None else _charged(change, prepared, view, policy)
 
-        active = context.active
+        active, policy = context.active, self.judgement.policy
         grants = () if verdict.grant is None else (verdict.grant,)
         run_id = None if active is None else active.id
-        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id, agent=context.agent)
+        change = await self.store.transact(
+            self.workspace, None, step, grants=grants, run=run_id, agent=context.agent, policy=prepared.policy
+        )
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         if active is not None:
@@ -431,11 +448,11 @@ def _same_call(request: Request, prepared: Prepared) -> Request:
     return request
 
 
-def _charged(change: Change, prepared: Prepared, view: View) -> Change:
+def _charged(change: Change, prepared: Prepared, view: View, policy: Policy) -> Change:
     """The change with the grant that allowed it used once, checked by the database's clock."""
     assert change.request is not None  # noqa: S101  it opens a request
     grant = view.grants[0] if view.grants else None
-    if grant is None or not covers(grant, prepared.action, prepared.assessment, view.now):
+    if grant is None or why_not_granted(policy, grant, prepared.action, prepared.assessment, view.now) is not None:
         raise GrantSpent(
             "the grant no longer covers this; it is judged without it", grant_id=prepared.verdict.grant or ""
         )

@@ -110,6 +110,8 @@ class Calls(Asking):
             with self.hub.hearing(request_id) as ear:
                 request, _ = await self._submitted(prepared, patience, request_id)
                 ours = request.id == request_id
+                if ours and request.state is State.RUNNING:
+                    return request  # another policy, which lets it run, is active by now
                 heard, active = ear if ours else None, prepared.context.active
                 ended = await self._decided(prepared.tool, request, patience, heard, active, ours=ours)
             if ours or ended.state is not State.CANCELLED or ended.word == "dismiss" or request.ask.step:
@@ -128,10 +130,9 @@ class Calls(Asking):
             )
         except asyncio.CancelledError:
             # It may be on record all the same. What waits is also waited for by others, if they asked for the same.
-            if prepared.verdict.gate.holds:
-                await asyncio.shield(self._given_up(request_id))
-            else:
-                await asyncio.shield(self.execution.did_not_run(self.workspace, request_id, 1))
+            # Whether it waits or runs is known only to whoever put it there: another policy may be active by then.
+            await asyncio.shield(self._given_up(request_id))
+            await asyncio.shield(self.execution.did_not_run(self.workspace, request_id, 1, unasked=True))
             raise
 
     async def _decided(
@@ -200,9 +201,7 @@ class Calls(Asking):
             raise Parked(request.id, request.code, request.candidate.says)
         await self.judgement.until_go(request.ask.agent)
 
-    async def begun(
-        self, request: Request, active: HeldRun | None, *, policy: int | None, counts: bool = True
-    ) -> Request:
+    async def begun(self, request: Request, active: HeldRun | None, *, policy: int, counts: bool = True) -> Request:
         """Intent is on record; inside a run together with what it uses up, and only while the run is ours.
 
         `policy` is the version by which it may begin.

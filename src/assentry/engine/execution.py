@@ -18,6 +18,7 @@ from assentry.core.audit import Entry
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change, entry
 from assentry.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
+from assentry.core.grant import is_live
 from assentry.core.request import NEVER_RAN, Request, State
 from assentry.core.run import Run
 from assentry.core.run_life import Charge, advance_run
@@ -32,6 +33,7 @@ from assentry.errors import (
     ActionFailed,
     AssentryError,
     Conflict,
+    GrantMoved,
     GuardError,
     InvalidArguments,
     LeaseLost,
@@ -83,18 +85,20 @@ class Execution:
         self,
         request: Request,
         *,
+        policy: int,
         run: str | None = None,
         holding: Callable[[View, Request], Run | None] | None = None,
-        policy: int | None = None,
     ) -> Request:
         """Intent is on record and the permit is used; whoever gets here runs it, nobody else does.
 
         Raises `HeldUp` where a stop switch holds its agent up, whatever was known of the switches before, and
-        `PolicyMoved` where another `policy` is active than the version by which it may begin.
+        `PolicyMoved` where another `policy` is active than the version by which it may begin, or where the grant that
+        allows it has ended.
 
         Inside a `run` only for the process that holds it: `holding` gives the run as it then is, or raises.
         """
         event = Begin(self.worker, self.lease, request.candidate.permit_digest)
+        granted = () if request.is_voted or (by := request.candidate.verdict.grant) is None else (by,)
 
         def step(view: View) -> Change | None:
             if view.request is None:
@@ -104,14 +108,17 @@ class Execution:
             if change is None or began is None or began.state is not State.RUNNING:
                 return change
             nobody_holds(view)
+            if granted and not any(is_live(grant, view.now) for grant in view.grants):
+                raise GrantMoved(policy, granted[0])
             if holding is None:
                 return change
             return replace(change, run=holding(view, began))
 
         try:
             change = await self._store.transact(
-                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent, policy=policy
-            )
+                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent, policy=policy,
+                grants=granted,
+            )  # fmt: skip
         except asyncio.CancelledError:
             await asyncio.shield(self.did_not_run(request.workspace, request.id, request.fence + 1))
             raise
@@ -124,13 +131,16 @@ class Execution:
         self.hold(began)
         return began
 
-    async def did_not_run(self, workspace: str, request_id: str, fence: int) -> None:
-        """Cancelled while intent was being put on record: if it is, so is that nothing came of it."""
+    async def did_not_run(self, workspace: str, request_id: str, fence: int, *, unasked: bool = False) -> None:
+        """Cancelled while intent was being put on record: if it is, so is that nothing came of it.
+
+        With `unasked`, only where it ran from the start: what was decided first is run by whoever began it then.
+        """
 
         def step(view: View) -> Change | None:
             now = view.request
             ours = now is not None and now.state is State.RUNNING and now.worker == self.worker
-            if now is None or not ours or now.fence != fence:
+            if now is None or not ours or now.fence != fence or (unasked and now.word):
                 return None
             return advance(now, Fail(now.fence, NEVER_RAN), view.now)
 
@@ -169,11 +179,19 @@ class Execution:
         finally:
             _KEY.reset(token)
 
-    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any], policy: int | None = None) -> Any:
-        """The function's result, after intent (unless already on record), the call, and the record of its end."""
+    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any], *, policy: int) -> Any:
+        """The function's result, after intent, the call, and the record of its end. `policy` is as in `begin`."""
+        _is_permitted(tool, request)
+        began = await self.begin(request, run=request.ask.run or None, holding=_charged, policy=policy)
+        return await self.carry_out(tool, began, injected)
+
+    async def carry_out(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
+        """The function's result, after the call and the record of its end. That it begins is on record already."""
         if request.state is not State.RUNNING:
-            _is_permitted(tool, request)
-            request = await self.begin(request, run=request.ask.run or None, holding=_charged, policy=policy)
+            raise PermitMismatch(
+                f"request {request.code} is {request.state} and has not begun here; propose it again",
+                request_id=request.id, code=request.code, state=str(request.state),
+            )  # fmt: skip
         token = _KEY.set(request.idempotency_key)
         try:
             values = self.values(tool, request)

@@ -410,7 +410,7 @@ class Gate(Proposer):
             if reason:
                 raise refusal(await self._execution.withdraw(request, reason))
             try:
-                return await self._execution.run(known, request, injected, version)
+                return await self._execution.run(known, request, injected, policy=version)
             except (Held, HeldUp, PolicyMoved):
                 await self._judgement.refresh()
                 return await self.resume(request_id, patience, **injected)

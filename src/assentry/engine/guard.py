@@ -131,7 +131,7 @@ class Guarded(Generic[P, R]):
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
             return result_of(request, tool)
-        return await self._calls.execution.run(tool, request, prepared.injected)
+        return await self._calls.execution.carry_out(tool, request, prepared.injected)
 
     def _blocking_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         prepared = self._prepared(args, kwargs)
@@ -166,7 +166,7 @@ class Guarded(Generic[P, R]):
     def _run_here(self, tool: Tool, request: Request, prepared: Prepared) -> Any:
         execution = self._calls.execution
         if tool.is_async:
-            return self._portal.run(execution.run(tool, request, prepared.injected))
+            return self._portal.run(execution.carry_out(tool, request, prepared.injected))
         try:
             result = execution.call(tool, request, prepared.injected)
         except (Exception, SystemExit) as problem:

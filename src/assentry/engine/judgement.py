@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,8 +16,8 @@ from assentry.core.canonical import canonical, digest
 from assentry.core.classify import Profile, classify, profile
 from assentry.core.decision import Candidate
 from assentry.core.declared import Said
-from assentry.core.grant import Grant, concerns
-from assentry.core.judge import is_stricter, judge, strictest
+from assentry.core.grant import Grant, concerns, is_live
+from assentry.core.judge import is_stricter, judge, strictest, why_void
 from assentry.core.policy import Mode, Policy, builtin_policy
 from assentry.core.request import STOPS, Kind, Request
 from assentry.core.run import RunState
@@ -218,10 +219,12 @@ class Judgement:
         fired: tuple[Trigger, ...] = (),
         without: Collection[str] = (),
         standing: Standing | None = None,
+        grants: tuple[Grant, ...] | None = None,
     ) -> tuple[Action, Assessment, Verdict]:
         """The call as an action, what it would do, and what policy says.
 
-        `without` names grants not to use; `standing` is where its run stood, if not where it stands now.
+        `without` names grants not to use; `standing` is where its run stood, if not where it stands now; `grants` are
+        those that may be used, if not those that stand.
         """
         policy = self.policy
         action = Action(
@@ -242,7 +245,7 @@ class Judgement:
         assessment = classify(self.profile_of(tool), args, domains=policy.domains)
         if facts:
             assessment = replace(assessment, facts=(*assessment.facts, *facts))
-        grants = self.grants
+        grants = self.grants if grants is None else grants
         if without:
             grants = tuple(grant for grant in grants if grant.id not in without)
         situation = in_situation(self.standing(context, now) if standing is None else standing, grants)
@@ -263,17 +266,18 @@ class Judgement:
         now: datetime,
         facts: Sequence[Fact] = (),
         candidate: Candidate | None = None,
+        grants: tuple[Grant, ...] | None = None,
     ) -> tuple[Action, Assessment, Verdict]:
         """The same for a call that is on record, by the policy of now.
 
         It is judged on all that its agent said and on where its run stood when it was proposed. `candidate` is what
-        would run instead of what is to run.
+        would run instead of what is to run; `grants` as for `judged`.
         """
         ask, action = request.ask, (candidate or request.candidate).action
         context = Context(
             ask.agent, ask.run, ask.step, action.goal, action.why, action.confidence, action.cost, action.alternatives
         )
-        return self.judged(tool, action.args, context, now, facts, standing=ask.standing)
+        return self.judged(tool, action.args, context, now, facts, standing=ask.standing, grants=grants)
 
     def demands(self, tool: "Tool", request: Request, now: datetime) -> Verdict:
         """What a request demands of people by the policy of now: never less than it was asked with."""
@@ -314,24 +318,29 @@ class Judgement:
             return held.says
         if run is not None and run.state in (RunState.STOPPING, RunState.STOPPED):
             return f"its run was stopped by {run.by}"
-        voted = bool(request.votes) and request.word != "silence"
-        if not voted and candidate.verdict.grant is not None:
-            return await self._not_granted(request, candidate.verdict.grant)
-        if voted and permit is not None and permit.policy_version == self.policy.version:
+        if not request.is_voted and (used := candidate.verdict.grant) is not None:
+            return await self._not_granted(tool, request, used)
+        if request.is_voted and permit is not None and permit.policy_version == self.policy.version:
             return shortfall(self.policy, request, candidate.verdict)
         now = await self._store.now()
-        if voted:
+        if request.is_voted:
             demands, most = self.demands(tool, request, now), candidate.verdict.gate
             if not is_stricter(demands.gate, most):
                 return shortfall(self.policy, request, demands)
             return f"policy says {demands.gate}: {demands.because}"
-        facts = tuple(fact for fact in candidate.assessment.facts if fact.looked_up)
-        _, _, verdict = self.judged_again(tool, request, now, facts)
         most = GateKind.SOFT if request.word == "silence" else GateKind.WATCH
+        return self._beyond(most, tool, request, now)
+
+    def _beyond(
+        self, most: GateKind, tool: "Tool", request: Request, now: datetime, grants: tuple[Grant, ...] | None = None
+    ) -> str:
+        """What policy says of a call on which nobody voted, where that is more than `most`; empty if it is not."""
+        facts = tuple(fact for fact in request.candidate.assessment.facts if fact.looked_up)
+        _, _, verdict = self.judged_again(tool, request, now, facts, grants=grants)
         return f"policy says {verdict.gate}: {verdict.because}" if is_stricter(verdict.gate, most) else ""
 
-    async def _not_granted(self, request: Request, grant_id: str) -> str:
-        """Why the grant that a request names does not allow it: it must have been charged for this very request.
+    async def _not_granted(self, tool: "Tool", request: Request, grant_id: str) -> str:
+        """Why the grant that a request names does not allow it by now. It must have been charged for this very request.
 
         Each charge counts the grant up and leaves an entry; more entries than that were not made by charging.
         """
@@ -343,6 +352,13 @@ class Judgement:
             return "its grant was revoked"
         if request.candidate.assessment.risk > grant.max_risk:
             return f"its grant is for actions up to {grant.max_risk}"
+        if void := why_void(self.policy, grant):
+            return f"its grant does not count: {void}"
+        if not is_live(grant, now := await self._store.now()):
+            return "its grant has expired"
+        # What it was charged for this call is not held against it once more.
+        if says := self._beyond(GateKind.WATCH, tool, request, now, (replace(grant, used=0, spent=Decimal(0)),)):
+            return says
         await self._store.sequence(self._workspace)
         charged: list[str] = []
         start = 0

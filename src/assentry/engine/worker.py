@@ -221,9 +221,9 @@ class Worker:
                         log.warning("request %s is approved and is not run: %s", request.code, reason)
                         await self._execution.withdraw(request, reason)
                     else:
-                        await self._execution.run(tool, request, {}, version)
+                        await self._execution.run(tool, request, {}, policy=version)
                 case _:
-                    await self._execution.run(tool, request, {})
+                    await self._again(tool, request)
         except (Held, HeldUp):
             self._leave(request.id, request.version, TROUBLE_SECONDS)
         except PolicyMoved:
@@ -240,6 +240,15 @@ class Worker:
         finally:
             self._busy.discard(request.id)
             wake.set()
+
+    async def _again(self, tool: Tool, request: Request) -> None:
+        """What may be tried again begins again, unless it would not begin by now: then it waits for a person."""
+        reason, version = await self._judgement.objection(tool, request)
+        if reason:
+            self._leave(request.id, request.version, SWEEP_SECONDS)
+            log.warning("the outcome of request %s is unknown, and it is not tried again: %s", request.code, reason)
+        else:
+            await self._execution.run(tool, request, {}, policy=version)
 
     def _leave(self, key: str, version: int, seconds: float) -> None:
         """The request or run is left alone for so long, or until it has changed."""
