@@ -13,6 +13,7 @@ from assentry.cli.print import banner, inert, listing, say, warn
 from assentry.cli.session import AsJson, at_desk, operator
 from assentry.core.action import Risk
 from assentry.core.grant import Grant, Terms
+from assentry.core.judge import why_void
 from assentry.core.policy_text import duration
 from assentry.core.text import span
 from assentry.errors import InvalidArguments, NotFound
@@ -37,7 +38,7 @@ def list_(
     async def work(desk: Desk) -> None:
         found = await desk.store.grants(desk.settings.workspace, live_only=not every)
         if as_json:
-            return print_json({"grants": [grant_document(grant) for grant in found]})
+            return print_json({"grants": [grant_document(grant, desk.judgement.policy) for grant in found]})
         banner(desk.judgement.policy)
         if not found:
             return say("there are no standing permissions")
@@ -52,7 +53,11 @@ def list_(
             )
             for grant in found
         ]
-        return listing(("GRANT", "WHAT", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 4))
+        listing(("GRANT", "WHAT", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 4))
+        for grant in found:
+            if grant.revoked_at is None and (void := why_void(desk.judgement.policy, grant)):
+                warn(f"{_short(grant, found)} does not count: {void}")
+        return None
 
     at_desk(ctx, work)
 
@@ -90,7 +95,7 @@ def give(
         person = operator(desk)
         grant = await desk.rules.give(person, terms)
         if as_json:
-            return print_json({"grant": grant_document(grant)})
+            return print_json({"grant": grant_document(grant, desk.judgement.policy)})
         if not when and limit is None and sum_ is None and any("*" in name for name in actions):
             warn("this is broad: without --when or --limit it covers every call of these names that spends no money")
         if grant.budget is not None and not grant.currency:
@@ -121,7 +126,7 @@ def revoke(
         if grant.revoked_at is None:
             grant = await desk.rules.take_back(person, grant)
         if as_json:
-            return print_json({"grant": grant_document(grant)})
+            return print_json({"grant": grant_document(grant, desk.judgement.policy)})
         return say(f"revoked: {grant_what(grant)}")
 
     at_desk(ctx, work)

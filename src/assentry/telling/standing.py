@@ -2,6 +2,8 @@
 
 from assentry.core.action import Json
 from assentry.core.grant import Grant
+from assentry.core.judge import why_void
+from assentry.core.policy import Policy
 from assentry.core.switch import EVERYTHING, Switch
 from assentry.core.text import counted
 
@@ -32,8 +34,8 @@ def grant_money(grant: Grant) -> str:
     return f"{grant.budget} {grant.currency or 'without a currency'}"
 
 
-def grant_document(grant: Grant) -> dict[str, Json]:
-    """A grant for scripts."""
+def grant_document(grant: Grant, policy: Policy) -> dict[str, Json]:
+    """A grant for scripts, and why it does not count by this policy."""
     return {
         "id": grant.id,
         "actions": list(grant.actions),
@@ -49,6 +51,7 @@ def grant_document(grant: Grant) -> dict[str, Json]:
         "granted_by": grant.granted_by,
         "expires_at": grant.expires_at,
         "revoked_at": grant.revoked_at,
+        "does_not_count": why_void(policy, grant) or "",
     }
 
 

@@ -181,6 +181,9 @@ class GrantDocument(BaseModel):
     granted_by: str
     expires_at: datetime
     revoked_at: datetime | None
+    does_not_count: str = Field(
+        description="Why it covers nothing now: whoever gave it could not give it today. Empty if it counts."
+    )
 
 
 class GrantList(BaseModel):

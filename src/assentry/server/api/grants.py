@@ -93,7 +93,7 @@ async def grants(
 ) -> dict[str, Any]:
     """What may pass without asking, for whom, how often and until when; and how much of it is used up."""
     found = await visitor.room.desk.store.grants(visitor.room.name, live_only=not ended)
-    return {"grants": [_document(grant) for grant in found]}
+    return {"grants": [_document(visitor, grant) for grant in found]}
 
 
 @router.post("/grants/preview", summary="What would it have covered?", **told(GrantPreview, "Nothing was changed."))
@@ -127,7 +127,7 @@ async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
     """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
     await hypothetical(visitor, given.terms)
     made = await give(visitor.room.desk.store, visitor.room.name, visitor.principal, given.terms)
-    return {"grant": _document(made)}
+    return {"grant": _document(visitor, made)}
 
 
 @router.post("/grants/{grant_id}/revoke", summary="End it now", **told(GrantGiven, "It has ended."))
@@ -143,7 +143,7 @@ async def revoke(
     grant = found[0]
     if grant.revoked_at is None:
         grant = await take_back(store, workspace, visitor.principal, grant)
-    return {"grant": _document(grant)}
+    return {"grant": _document(visitor, grant)}
 
 
 @router.post(
@@ -163,7 +163,7 @@ async def allow_similar(visitor: Operator, request_id: RequestId, similar: Simil
     terms = like(request, similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk))
     made = await allow(visitor, request, Said("approve", seen_digest=similar.seen_digest, note=similar.note), terms)
     http.app.state.meters.decisions.labels("approve").inc()
-    grant = _document(made.grant) if made.grant is not None else None
+    grant = _document(visitor, made.grant) if made.grant is not None else None
     return {**await done(visitor, made.request, "approve"), "grant": grant, "says": made.says}
 
 
@@ -194,6 +194,6 @@ def _line(request: Asked, reason: str) -> dict[str, Any]:
     return made
 
 
-def _document(grant: Grant) -> dict[str, Any]:
-    made: dict[str, Any] = plain_json(grant_document(grant))
+def _document(visitor: Visitor, grant: Grant) -> dict[str, Any]:
+    made: dict[str, Any] = plain_json(grant_document(grant, visitor.room.desk.judgement.policy))
     return made

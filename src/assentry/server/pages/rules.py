@@ -13,7 +13,8 @@ from assentry.core.authority import may_change
 from assentry.core.canonical import canonical, restore
 from assentry.core.explain import Explanation, explain
 from assentry.core.grant import Grant
-from assentry.core.policy import Rule
+from assentry.core.judge import why_void
+from assentry.core.policy import Policy, Rule
 from assentry.core.policy_file import stored_warnings
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.situation import Situation
@@ -53,6 +54,8 @@ class GrantRow:
     says: str
     used: str
     left: str
+    void: str
+    """Why it does not count by the active policy; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ async def policy(request: Request, action: str = "", args: str = "", agent: str 
             complaint = str(problem)
     now = await desk.store.now()
     proposals = [_proposal(visitor, each, active) for each in await _waiting(visitor)]
-    grants = [_grant(each, now) for each in await desk.store.grants(visitor.room.name)]
+    grants = [_grant(loaded, each, now) for each in await desk.store.grants(visitor.room.name)]
     warned = await in_thread(stored_warnings, active.text, active.version) if active is not None else ()
     return await page(
         request, "policy", visitor,
@@ -167,5 +170,6 @@ async def _explained(visitor: Visitor, action: str, args: str, agent: str) -> Ex
     return explain(judgement.policy, call, assessment, Situation(agent=context.agent, grants=judgement.grants), now)
 
 
-def _grant(grant: Grant, now: datetime) -> GrantRow:
-    return GrantRow(grant, grant_what(grant), grant_use(grant), span(grant.expires_at - now))
+def _grant(policy: Policy, grant: Grant, now: datetime) -> GrantRow:
+    void = why_void(policy, grant) or ""
+    return GrantRow(grant, grant_what(grant), grant_use(grant), span(grant.expires_at - now), void)
