@@ -180,6 +180,8 @@ class Action:
     alternatives: tuple[str, ...] = ()
     claimed: Declaration = NOTHING_DECLARED
     """What whoever offers it says of its effect. Unless the operator vouches for them, it can only raise the risk."""
+    vouched_as_agent: bool = False
+    """It is trusted because the policy vouches for its agent, and for no longer than that."""
 
 
 class Basis(Enum):

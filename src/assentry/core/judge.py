@@ -6,13 +6,14 @@ lifted; observe mode lets it pass and notes down what would have been.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain, combinations
 
 from assentry.core.action import Action, Assessment, Basis, Json, Risk
 from assentry.core.authority import may_give
-from assentry.core.condition import Failed, View
+from assentry.core.condition import Condition, Failed, View, compile_condition
 from assentry.core.grant import Grant, concerns, why_not
 from assentry.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
 from assentry.core.scope import authorises, exceeded
@@ -43,11 +44,100 @@ def judge(
     situation: Situation = EMPTY,
     now: datetime | None = None,
     fired: tuple[Trigger, ...] = (),
+    unclaimed: Callable[[], Assessment] | None = None,
 ) -> Verdict:
     """The verdict on `action`. `fired` are triggers found elsewhere (scope, budget, checkpoint); they only tighten.
 
-    Without `now` no grant lifts anything, because expiry cannot be checked.
+    Without `now` no grant lifts anything, because expiry cannot be checked. What an agent that nobody vouches for says
+    lowers nothing: the strictest verdict holds, with and without each of its claims that a condition looks at.
+    `unclaimed` gives what its call would do if it had said nothing of that.
     """
+    verdict = _judged(policy, action, assessment, situation, now, fired)
+    if (action.trusted and not policy.agents) or _vouched_for(policy, action):
+        return verdict
+    bare = None if unclaimed is None else unclaimed()
+    claims = _claims(policy, action, assessment, situation, bare)
+    held, lifted = verdict, verdict.grant
+    for dropped in _some_of(claims):
+        said, where = action, situation
+        for claim in dropped:
+            said, where = _without(claim, said, where)
+        known = bare if bare is not None and "effect" in dropped else assessment
+        other = _judged(policy, said, known, where, now, fired)
+        held, lifted = merged(other, held), lifted or other.grant
+    if not claims or not held.gate.holds:
+        return replace(held, grant=lifted) if claims else verdict
+    if is_stricter(held.gate, verdict.gate):
+        says = f"nobody vouches for what the agent says of its {' and '.join(claims)}, so it lowers nothing"
+        held = replace(held, triggers=(Trigger("claims", says, held.gate), *held.triggers))
+    return held
+
+
+def _some_of(claims: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Every choice of at least one of them: a condition may look at several."""
+    return chain.from_iterable(combinations(claims, number) for number in range(1, len(claims) + 1))
+
+
+def _without(claim: str, action: Action, situation: Situation) -> tuple[Action, Situation]:
+    """The call as it would be had its agent not said that."""
+    match claim:
+        case "confidence":
+            return replace(action, confidence=None), situation
+        case "cost":
+            return replace(action, cost=None), situation
+        case "description":
+            return replace(action, description=""), situation
+        case "goal":
+            return action, replace(situation, goal="")
+        case _:
+            return action, situation
+
+
+def _claims(
+    policy: Policy, action: Action, assessment: Assessment, situation: Situation, bare: Assessment | None
+) -> tuple[str, ...]:
+    """What the agent says that some condition looks at: each may be the reason for a milder answer.
+
+    `bare` is what its call would do if it had said nothing of that.
+    """
+    conditions = [each.condition for each in policy.compiled_for(action.name, action.agent) if each.condition]
+    conditions += [compile_condition(grant.condition) for grant in situation.grants if grant.condition]
+    said = [name for name in ("confidence", "cost") if getattr(action, name) is not None]
+    said += ["description"] if action.description else []
+    found = [name for name in said if _looks_at(conditions, "action", name)]
+    if situation.goal and _looks_at(conditions, "run", "goal"):
+        found.append("goal")
+    if bare is not None and (bare.effect, bare.risk, bare.facts) != (
+        assessment.effect, assessment.risk, assessment.facts,
+    ):  # fmt: skip
+        looks = any(each.keys(name) != () for each in conditions for name in ("effect", "facts"))
+        found += ["effect"] if looks or not _only_rises(policy) else []
+    return tuple(found)
+
+
+def _looks_at(conditions: Iterable[Condition], variable: str, name: str) -> bool:
+    """Some condition may look at this field."""
+    return any((keys := each.keys(variable)) is None or name in keys for each in conditions)
+
+
+def _only_rises(policy: Policy) -> bool:
+    """What is riskier is never held less by default."""
+    for gates in (policy.defaults, policy.floor):
+        by_risk = [_STRENGTH[gates.of(risk).rank] for risk in Risk]
+        if by_risk != sorted(by_risk):
+            return False
+    return True
+
+
+def _judged(
+    policy: Policy,
+    action: Action,
+    assessment: Assessment,
+    situation: Situation,
+    now: datetime | None,
+    fired: tuple[Trigger, ...],
+) -> Verdict:
+    """The verdict on the action as it stands, whoever said what of it."""
     chosen: CompiledRule | None = None
     failures: tuple[Failure, ...] = ()
     if candidates := policy.compiled_for(action.name, action.agent):
@@ -325,3 +415,27 @@ def _seen(policy: Policy, verdict: Verdict) -> Verdict:
     if policy.mode is Mode.ENFORCE or not is_stricter(verdict.gate, GateKind.WATCH):
         return verdict
     return replace(verdict, gate=GateKind.WATCH, observed=verdict.gate)
+
+
+def merged(first: Verdict, second: Verdict) -> Verdict:
+    """Both verdicts at once: the stricter gate, every trigger, and all the people that either asks for.
+
+    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular; whoever holds a role
+    that the other one's quorum demands may vote as well.
+    """
+    chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
+    seen = {trigger.name for trigger in chosen.triggers}
+    triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)
+    roles = tuple(dict.fromkeys(chosen.quorum.roles + other.quorum.roles))
+    quorum = Quorum(max(first.quorum.count, second.quorum.count), roles)
+    asking = chosen if chosen.reviewers else other
+    watched = [gate for gate in (first.observed, second.observed) if gate is not None]
+    reviewers, quorum = joined(asking.reviewers, asking.quorum, quorum)
+    return replace(
+        chosen,
+        triggers=triggers,
+        reviewers=reviewers,
+        quorum=quorum,
+        observed=strictest(watched) if watched else None,
+        grant=first.grant if first.grant == second.grant else None,
+    )

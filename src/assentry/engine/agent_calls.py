@@ -110,8 +110,7 @@ class AgentCalls:
     @property
     def is_trusted(self) -> bool:
         """The operator lists the agent in the policy and vouches for it."""
-        entry = self._judgement.policy.agent_named(self.agent)
-        return entry is not None and entry.trusted
+        return self._judgement.vouches_for(self.agent)
 
     # Proposing
 
@@ -138,7 +137,7 @@ class AgentCalls:
             claimed=NOTHING_DECLARED if self.is_trusted else said.declared,
             says=str(redacted(vault, vouched.says)), options=options,
             if_denied=str(redacted(vault, vouched.if_denied)), needed_by=said.needed_by,
-            secret=said.secret, idempotent=vouched.idempotent,
+            secret=said.secret, idempotent=vouched.idempotent, vouched_as_agent=self.is_trusted,
         )  # fmt: skip
         return made, ignored
 

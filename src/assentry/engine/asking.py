@@ -16,7 +16,7 @@ from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change
 from assentry.core.decision import Awaited, Findable
 from assentry.core.grant import spending, use
-from assentry.core.judge import why_not_granted
+from assentry.core.judge import merged, why_not_granted
 from assentry.core.policy import Policy
 from assentry.core.request import Ask, Executor, Kind, Option, Request, State
 from assentry.core.situation import Standing
@@ -24,7 +24,7 @@ from assentry.core.verdict import GateKind, Trigger, Verdict
 from assentry.engine.callers import Callers, depends, moved
 from assentry.engine.execution import Execution
 from assentry.engine.importing import not_while_importing
-from assentry.engine.judgement import Context, Judgement, merged
+from assentry.engine.judgement import Context, Judgement
 from assentry.engine.office import Outpaced, nobody_holds
 from assentry.engine.pressure import Throttle
 from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed

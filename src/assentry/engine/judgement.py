@@ -17,7 +17,7 @@ from assentry.core.classify import Profile, classify, profile
 from assentry.core.decision import Candidate
 from assentry.core.declared import Said
 from assentry.core.grant import Grant, concerns, is_live
-from assentry.core.judge import is_stricter, judge, strictest, why_void
+from assentry.core.judge import is_stricter, judge, merged, why_void
 from assentry.core.policy import Mode, Policy, builtin_policy
 from assentry.core.request import STOPS, Kind, Request
 from assentry.core.run import RunState
@@ -25,7 +25,7 @@ from assentry.core.situation import Standing, in_situation
 from assentry.core.switch import Setting, Switch, holding
 from assentry.core.text import render
 from assentry.core.title import default_title
-from assentry.core.verdict import GateKind, Quorum, Trigger, Verdict, joined
+from assentry.core.verdict import GateKind, Trigger, Verdict
 from assentry.core.votes import demanded, shortfall
 from assentry.engine.office import HeldUp
 from assentry.engine.threads import in_thread
@@ -209,6 +209,19 @@ class Judgement:
         self._profiles[key] = (tool, made)
         return made
 
+    def _unclaimed_profile(self, tool: "Tool") -> Profile:
+        """What would be known of the tool if whoever offers it had said nothing of it."""
+        found = self.policy.declaration_for(tool.name) if self.policy.declared else None
+        if found is None:
+            return profile(tool.name, "", tool.schema, Said(tool.declared, trusted=tool.trusted))
+        said = Said(tool.declared, found.declaration, found.instead_of_code, found.because, trusted=tool.trusted)
+        return profile(tool.name, "", tool.schema, said)
+
+    def vouches_for(self, agent: str) -> bool:
+        """The operator lists the agent in the policy and vouches for it."""
+        entry = self.policy.agent_named(agent)
+        return entry is not None and entry.trusted
+
     def judged(
         self,
         tool: "Tool",
@@ -227,6 +240,10 @@ class Judgement:
         those that may be used, if not those that stand.
         """
         policy = self.policy
+        if tool.vouched_as_agent and not self.vouches_for(context.agent):
+            from assentry.engine.tool import unvouched
+
+            tool = unvouched(tool)
         action = Action(
             tool.name,
             args,
@@ -241,17 +258,24 @@ class Judgement:
             context.cost,
             context.alternatives,
             tool.claimed,
+            tool.vouched_as_agent,
         )
         assessment = classify(self.profile_of(tool), args, domains=policy.domains)
         if facts:
             assessment = replace(assessment, facts=(*assessment.facts, *facts))
+
+        def unclaimed() -> Assessment:
+            found = classify(self._unclaimed_profile(tool), args, domains=policy.domains)
+            return replace(found, facts=(*found.facts, *facts)) if facts else found
+
         grants = self.grants if grants is None else grants
         if without:
             grants = tuple(grant for grant in grants if grant.id not in without)
         situation = in_situation(self.standing(context, now) if standing is None else standing, grants)
         if self._locked is not None and (self._holds_reads or not assessment.only_reads):
             fired = (*fired, self._locked)
-        return action, assessment, judge(policy, action, assessment, situation, now, fired)
+        verdict = judge(policy, action, assessment, situation, now, fired, None if action.trusted else unclaimed)
+        return action, assessment, verdict
 
     def standing(self, context: Context, now: datetime) -> Standing:
         """Where the run of a call stands now; outside of runs, what the agent says."""
@@ -384,7 +408,9 @@ class Judgement:
         content = digest(action.name, tool.schema_text, args_text)
         permit = digest(content, self._workspace, context.agent, context.run, context.key)
         rule = self.policy.rule_named(verdict.rule)
-        template = (rule.says if rule else "") or tool.says
+        # How the tool is worded counts for as long as somebody vouches for whoever worded it.
+        own = tool.says if tool.trusted == action.trusted else ""
+        template = (rule.says if rule else "") or own
         says = (
             render(template, action.args, assessment.facts)
             if template
@@ -397,27 +423,3 @@ class Judgement:
 def stricter(first: Verdict, second: Verdict) -> Verdict:
     """The verdict for changed bytes: `second`, judged on them, unless the first is stricter; never a smaller quorum."""
     return replace(merged(first, second), observed=None, grant=None)
-
-
-def merged(first: Verdict, second: Verdict) -> Verdict:
-    """Both verdicts at once: the stricter gate, every trigger, and all the people that either asks for.
-
-    Of two lists of reviewers the stricter verdict's holds, unless it asks nobody in particular; whoever holds a role
-    that the other one's quorum demands may vote as well.
-    """
-    chosen, other = (first, second) if is_stricter(first.gate, second.gate) else (second, first)
-    seen = {trigger.name for trigger in chosen.triggers}
-    triggers = chosen.triggers + tuple(trigger for trigger in other.triggers if trigger.name not in seen)
-    roles = tuple(dict.fromkeys(chosen.quorum.roles + other.quorum.roles))
-    quorum = Quorum(max(first.quorum.count, second.quorum.count), roles)
-    asking = chosen if chosen.reviewers else other
-    watched = [gate for gate in (first.observed, second.observed) if gate is not None]
-    reviewers, quorum = joined(asking.reviewers, asking.quorum, quorum)
-    return replace(
-        chosen,
-        triggers=triggers,
-        reviewers=reviewers,
-        quorum=quorum,
-        observed=strictest(watched) if watched else None,
-        grant=first.grant if first.grant == second.grant else None,
-    )

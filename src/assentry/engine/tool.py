@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -55,6 +55,8 @@ class Tool:
     trusted: bool = True
     claimed: Declaration = NOTHING_DECLARED
     """What whoever offers it says of it: a server's hints, or an agent over HTTP that nobody vouches for."""
+    vouched_as_agent: bool = False
+    """It is trusted because the policy vouches for its agent, and for no longer than that."""
     says: str = ""
     options: tuple[OptionSpec, ...] | Callable[..., Any] = ()
     if_denied: str = ""
@@ -140,7 +142,17 @@ def tool_of(action: Action) -> Tool:
         declared=action.declared,
         trusted=action.trusted,
         claimed=action.claimed,
+        vouched_as_agent=action.vouched_as_agent,
     )
+
+
+def unvouched(known: Tool) -> Tool:
+    """The same where nobody vouches for its agent any more: what that declared of it is a claim."""
+    said = Said(source=known.declared, trusted=False)
+    return replace(
+        known, profile=profile(known.name, known.description, known.schema, said), declared=NOTHING_DECLARED,
+        claimed=known.declared, trusted=False, says="",
+    )  # fmt: skip
 
 
 async def resolved(value: Any) -> Any:
