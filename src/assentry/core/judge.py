@@ -55,8 +55,10 @@ def judge(
     verdict = _judged(policy, action, assessment, situation, now, fired)
     if (action.trusted and not policy.agents) or _vouched_for(policy, action):
         return verdict
-    bare = None if unclaimed is None else unclaimed()
-    claims = _claims(policy, action, assessment, situation, bare)
+    conditions = [each.condition for each in policy.compiled_for(action.name, action.agent) if each.condition]
+    conditions += [compile_condition(grant.condition) for grant in situation.grants if grant.condition]
+    bare = unclaimed() if unclaimed is not None and _effect_may_lower(policy, conditions) else None
+    claims = _claims(conditions, action, assessment, situation, bare)
     held, lifted = verdict, verdict.grant
     for dropped in _some_of(claims):
         said, where = action, situation
@@ -94,14 +96,16 @@ def _without(claim: str, action: Action, situation: Situation) -> tuple[Action, 
 
 
 def _claims(
-    policy: Policy, action: Action, assessment: Assessment, situation: Situation, bare: Assessment | None
+    conditions: Sequence[Condition],
+    action: Action,
+    assessment: Assessment,
+    situation: Situation,
+    bare: Assessment | None,
 ) -> tuple[str, ...]:
     """What the agent says that some condition looks at: each may be the reason for a milder answer.
 
-    `bare` is what its call would do if it had said nothing of that.
+    `bare` is what its call would do if it had said nothing of that, where that may matter.
     """
-    conditions = [each.condition for each in policy.compiled_for(action.name, action.agent) if each.condition]
-    conditions += [compile_condition(grant.condition) for grant in situation.grants if grant.condition]
     said = [name for name in ("confidence", "cost") if getattr(action, name) is not None]
     said += ["description"] if action.description else []
     found = [name for name in said if _looks_at(conditions, "action", name)]
@@ -110,8 +114,7 @@ def _claims(
     if bare is not None and (bare.effect, bare.risk, bare.facts) != (
         assessment.effect, assessment.risk, assessment.facts,
     ):  # fmt: skip
-        looks = any(each.keys(name) != () for each in conditions for name in ("effect", "facts"))
-        found += ["effect"] if looks or not _only_rises(policy) else []
+        found.append("effect")
     return tuple(found)
 
 
@@ -120,13 +123,15 @@ def _looks_at(conditions: Iterable[Condition], variable: str, name: str) -> bool
     return any((keys := each.keys(variable)) is None or name in keys for each in conditions)
 
 
-def _only_rises(policy: Policy) -> bool:
-    """What is riskier is never held less by default."""
+def _effect_may_lower(policy: Policy, conditions: Iterable[Condition]) -> bool:
+    """A worse effect may make a milder answer: some condition looks at it, or what is riskier is held less."""
+    if any(each.keys(name) != () for each in conditions for name in ("effect", "facts")):
+        return True
     for gates in (policy.defaults, policy.floor):
         by_risk = [_STRENGTH[gates.of(risk).rank] for risk in Risk]
         if by_risk != sorted(by_risk):
-            return False
-    return True
+            return True
+    return False
 
 
 def _judged(
