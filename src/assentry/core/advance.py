@@ -61,7 +61,7 @@ from assentry.errors import (
 
 LEGAL: dict[State, tuple[type, ...]] = {
     State.PENDING: (Decided, Rejudged, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
-    State.APPROVED: (LookedAgain, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
+    State.APPROVED: (LookedAgain, Rejudged, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
     State.DONE: (AskUndo, Reviewed, Overdue),

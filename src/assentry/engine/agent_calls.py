@@ -26,6 +26,7 @@ from assentry.core.verdict import GateKind, Trigger
 from assentry.engine.asking import Named
 from assentry.engine.callers import every, moved, name_at_server
 from assentry.engine.calls import Calls
+from assentry.engine.clearing import cleared
 from assentry.engine.execution import Execution
 from assentry.engine.guard import in_run
 from assentry.engine.holding import HeldRun
@@ -231,9 +232,15 @@ class AgentCalls:
         async def begun() -> Request:
             if await self._judgement.is_paused(request):
                 raise RunPaused("", "", "what it belongs to is paused")
-            reason, version = await self._judgement.objection(made, request)
-            if reason:
-                raise refusal(await calls.execution.withdraw(request, reason))
+            latest, version = await cleared(self._judgement, calls.execution, made, request)
+            if latest.state is State.PENDING:
+                raise Conflict(
+                    f"request {latest.code} waits for people again, because the policy changed since it was approved: "
+                    f"{'; '.join(latest.changes)}; wait for its outcome",
+                    request_id=latest.id, code=latest.code, state=str(latest.state),
+                )  # fmt: skip
+            if latest.state is not request.state:
+                raise refusal(latest)
             counts = request.candidate.action.name not in STOPS
             return await calls.begun(request, active, policy=version, counts=counts)
 

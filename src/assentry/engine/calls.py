@@ -11,6 +11,7 @@ from assentry.core.request import Executor, Request, State
 from assentry.core.run import Run
 from assentry.core.switch import Setting
 from assentry.engine.asking import Asking, Named, Prepared
+from assentry.engine.clearing import cleared
 from assentry.engine.freshness import still_true
 from assentry.engine.holding import HeldRun
 from assentry.engine.judgement import Context
@@ -175,10 +176,11 @@ class Calls(Asking):
             request = latest
             if active is None and self.judgement.switches:
                 await self._until_go(request, patience)
-            reason, version = await self.judgement.objection(tool, request)
-            if reason:
-                return await self.execution.withdraw(request, reason)
             try:
+                request, version = await cleared(self.judgement, self.execution, tool, request)
+                if request.state is not State.APPROVED:
+                    ear = None
+                    continue
                 return await self.begun(request, active, policy=version)
             except (HeldUp, PolicyMoved):
                 await self.judgement.refresh()

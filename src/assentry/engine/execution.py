@@ -17,7 +17,7 @@ from assentry.core.advance import advance
 from assentry.core.audit import Entry
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change, entry
-from assentry.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
+from assentry.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Rejudged, Renew
 from assentry.core.grant import is_live
 from assentry.core.request import NEVER_RAN, Request, State
 from assentry.core.run import Run
@@ -150,6 +150,15 @@ class Execution:
     async def withdraw(self, request: Request, reason: str) -> Request:
         """What was approved does not run after all; its permit is gone."""
         return await self._move(request, Cancel("policy", f"not run although approved: {reason}"))
+
+    async def ask_again(self, request: Request, event: Rejudged, *, policy: int) -> Request:
+        """People are asked about what they approved as the `policy` of this version has it; its permit is gone."""
+
+        def step(view: View) -> Change | None:
+            return None if view.request is None else advance(view.request, event, view.now)
+
+        change = await self._store.transact(request.workspace, request.id, step, hint=request, policy=policy)
+        return change.request if change is not None and change.request is not None else request
 
     async def cancel(self, request: Request, agent: str, reason: str) -> Request:
         """Whoever asked for it no longer wants it."""

@@ -23,6 +23,7 @@ from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.asking import new_code
 from assentry.engine.callers import Callers
 from assentry.engine.calls import Calls
+from assentry.engine.clearing import cleared
 from assentry.engine.describing import check_patience, declaration, described, no_such_argument
 from assentry.engine.execution import Execution
 from assentry.engine.freshness import still_true
@@ -34,7 +35,7 @@ from assentry.engine.judgement import Context, Judgement
 from assentry.engine.notary import Notary
 from assentry.engine.office import Held, HeldUp, Office
 from assentry.engine.os_user import os_user
-from assentry.engine.outcomes import refusal, result_of
+from assentry.engine.outcomes import result_of
 from assentry.engine.portal import Portal
 from assentry.engine.proposing import Proposer
 from assentry.engine.runs import ActiveRun
@@ -406,10 +407,10 @@ class Gate(Proposer):
         if request.state is State.PENDING or await self._judgement.is_paused(request):
             raise Parked(request.id, request.code, request.candidate.says)
         if request.state is State.APPROVED:
-            reason, version = await self._judgement.objection(known, request)
-            if reason:
-                raise refusal(await self._execution.withdraw(request, reason))
             try:
+                request, version = await cleared(self._judgement, self._execution, known, request)
+                if request.state is not State.APPROVED:
+                    return await self.resume(request_id, patience, **injected)
                 return await self._execution.run(known, request, injected, policy=version)
             except (Held, HeldUp, PolicyMoved):
                 await self._judgement.refresh()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from assentry.core.action import Action, Assessment, Fact, Json
 from assentry.core.canonical import canonical, digest
 from assentry.core.classify import Profile, classify, profile
-from assentry.core.decision import Candidate
+from assentry.core.decision import Candidate, Rejudged
 from assentry.core.declared import Said
 from assentry.core.grant import Grant, concerns, is_live
 from assentry.core.judge import is_stricter, judge, merged, why_void
@@ -26,7 +26,7 @@ from assentry.core.switch import Setting, Switch, holding
 from assentry.core.text import render
 from assentry.core.title import default_title
 from assentry.core.verdict import GateKind, Trigger, Verdict
-from assentry.core.votes import demanded, shortfall
+from assentry.core.votes import demanded, no_longer, shortfall, standing, stricter_by
 from assentry.engine.office import HeldUp
 from assentry.engine.threads import in_thread
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
@@ -332,16 +332,35 @@ class Judgement:
             if version == self.version:
                 return reason, version
 
-    async def _objection(self, tool: "Tool", request: Request) -> str:
-        """Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed."""
-        candidate, ask = request.candidate, request.ask
-        permit = request.permit
-        run = await self._store.run(self._workspace, ask.run) if ask.run else None
-        held = self.held_up(ask.agent)
+    async def asked_anew(self, tool: "Tool", request: Request) -> Rejudged | None:
+        """How people are asked again about what they approved, where more is demanded by now than they gave.
+
+        Nothing where it may begin, where nobody voted, and where nobody may allow it any more.
+        """
+        if not request.is_voted or await self._stopped(request):
+            return None
+        demands = self.demands(tool, request, await self._store.now())
+        _, void = standing(self.policy, request, demands)
+        changes = (*stricter_by(request.candidate.verdict, demands), *no_longer(void))
+        if demands.gate is GateKind.FORBID or not changes:
+            return None
+        return Rejudged(replace(request.candidate, verdict=demands), changes, "policy")
+
+    async def _stopped(self, request: Request) -> str:
+        """Who stopped what the request belongs to, in a sentence; empty if nobody did."""
+        run = await self._store.run(self._workspace, request.ask.run) if request.ask.run else None
+        held = self.held_up(request.ask.agent)
         if held is not None and held.setting is Setting.STOP:
             return held.says
         if run is not None and run.state in (RunState.STOPPING, RunState.STOPPED):
             return f"its run was stopped by {run.by}"
+        return ""
+
+    async def _objection(self, tool: "Tool", request: Request) -> str:
+        """Judged anew where nobody decided, whatever its proposer made of it, and where the policy has changed."""
+        candidate, permit = request.candidate, request.permit
+        if stopped := await self._stopped(request):
+            return stopped
         if not request.is_voted and (used := candidate.verdict.grant) is not None:
             return await self._not_granted(tool, request, used)
         if request.is_voted and permit is not None and permit.policy_version == self.policy.version:

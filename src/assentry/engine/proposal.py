@@ -10,10 +10,11 @@ from assentry.core.canonical import restore
 from assentry.core.request import Request, State
 from assentry.engine.asking import Prepared
 from assentry.engine.calls import Calls
+from assentry.engine.clearing import cleared
 from assentry.engine.office import HeldUp, inside
 from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.sealing import unsealed
-from assentry.errors import AlreadyDecided, PolicyMoved
+from assentry.errors import AlreadyDecided, Conflict, Parked, PolicyMoved
 
 
 @dataclass(slots=True)
@@ -92,10 +93,13 @@ class Proposal:
             else:
 
                 async def begun() -> Request:
-                    reason, version = await calls.judgement.objection(tool, was)
-                    if reason:
-                        raise refusal(await calls.execution.withdraw(was, reason))
-                    return await calls.begun(was, active, policy=version, counts=self._counts)
+                    latest, version = await cleared(calls.judgement, calls.execution, tool, was)
+                    if latest.state is State.PENDING:
+                        await calls.callers.findable(latest)
+                        raise Parked(latest.id, latest.code, latest.candidate.says)
+                    if latest.state is not State.APPROVED:
+                        raise refusal(latest)
+                    return await calls.begun(latest, active, policy=version, counts=self._counts)
 
                 request = await active.once_going(begun, flying=True)
         except asyncio.CancelledError:
@@ -120,13 +124,24 @@ class Proposal:
         while True:
             if await judgement.is_paused(request):
                 await judgement.until_go(request.ask.agent, patience)
-            reason, version = await judgement.objection(self._prepared.tool, request)
-            if reason:
-                raise refusal(await calls.execution.withdraw(request, reason))
             try:
+                request, version = await cleared(judgement, calls.execution, self._prepared.tool, request)
+                if request.state is State.PENDING:
+                    await self._allowed(request, patience)
+                    request = self._request or request
+                    continue
+                if request.state is not State.APPROVED:
+                    raise refusal(request)
                 return await calls.begun(request, None, policy=version)
             except (HeldUp, PolicyMoved):
                 await judgement.refresh()
+            except Conflict:
+                # A server says so that it waits again.
+                found = await calls.store.request(calls.workspace, request.id)
+                if found is None or found.state is not State.PENDING:
+                    raise
+                await self._allowed(found, patience)
+                request = self._request or found
 
 
 def refused_again(request: Request) -> AlreadyDecided:

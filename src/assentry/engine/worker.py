@@ -10,6 +10,7 @@ from types import TracebackType
 from assentry.core.request import Request, State
 from assentry.core.run import Run
 from assentry.engine.callers import clear
+from assentry.engine.clearing import cleared
 from assentry.engine.deadlines import sweep
 from assentry.engine.execution import Execution
 from assentry.engine.hosting import Host, Unfit, lapsed, resumed
@@ -216,12 +217,7 @@ class Worker:
                 case State.APPROVED if await self._judgement.is_paused(request):
                     self._leave(request.id, request.version, TROUBLE_SECONDS)
                 case State.APPROVED:
-                    reason, version = await self._judgement.objection(tool, request)
-                    if reason:
-                        log.warning("request %s is approved and is not run: %s", request.code, reason)
-                        await self._execution.withdraw(request, reason)
-                    else:
-                        await self._execution.run(tool, request, {}, policy=version)
+                    await self._run(tool, request)
                 case _:
                     await self._again(tool, request)
         except (Held, HeldUp):
@@ -243,12 +239,17 @@ class Worker:
 
     async def _again(self, tool: Tool, request: Request) -> None:
         """What may be tried again begins again, unless it would not begin by now: then it waits for a person."""
-        reason, version = await self._judgement.objection(tool, request)
-        if reason:
+        try:
+            await self._run(tool, request)
+        except Conflict as problem:
             self._leave(request.id, request.version, SWEEP_SECONDS)
-            log.warning("the outcome of request %s is unknown, and it is not tried again: %s", request.code, reason)
-        else:
-            await self._execution.run(tool, request, {}, policy=version)
+            log.warning("request %s is left as it is: %s", request.code, problem)
+
+    async def _run(self, tool: Tool, request: Request) -> None:
+        """It has run, if it may begin."""
+        latest, version = await cleared(self._judgement, self._execution, tool, request)
+        if latest.state is request.state:
+            await self._execution.run(tool, latest, {}, policy=version)
 
     def _leave(self, key: str, version: int, seconds: float) -> None:
         """The request or run is left alone for so long, or until it has changed."""
