@@ -48,6 +48,7 @@ def moving(house, ran, **more):
     return move_files
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("inside", ["", "run", "worker"])
 async def test_what_is_forbidden_does_not_run_where_nobody_has_heard_of_it(deaf, inside):
     ran = []
@@ -85,6 +86,7 @@ async def test_a_run_inside_another_is_held_by_the_policy_of_now(deaf):
     assert ran == [["a"]]
 
 
+@pytest.mark.both_databases
 async def test_what_may_simply_go_on_by_now_does_not_wait_for_itself(deaf):
     ran = []
     await deaf.policy(HELD)
@@ -143,6 +145,7 @@ async def test_what_a_grant_allowed_is_judged_again_as_it_begins(house, later, w
     assert (await house.now(proposal.request)).permit.used_at is None
 
 
+@pytest.mark.both_databases
 async def test_a_grant_that_is_revoked_in_the_very_moment_lets_nothing_begin(house, monkeypatch):
     grant, proposal = await allowed(house)
     judgement, ask = house.gate._judgement, house.gate._judgement.objection

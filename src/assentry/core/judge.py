@@ -59,6 +59,8 @@ def judge(
     conditions += [compile_condition(grant.condition) for grant in situation.grants if grant.condition]
     bare = unclaimed() if unclaimed is not None and _effect_may_lower(policy, conditions) else None
     claims = _claims(conditions, action, assessment, situation, bare)
+    if not claims:
+        return verdict
     held, lifted = verdict, verdict.grant
     for dropped in _some_of(claims):
         said, where = action, situation
@@ -67,8 +69,8 @@ def judge(
         known = bare if bare is not None and "effect" in dropped else assessment
         other = _judged(policy, said, known, where, now, fired)
         held, lifted = merged(other, held), lifted or other.grant
-    if not claims or not held.gate.holds:
-        return replace(held, grant=lifted) if claims else verdict
+    if not held.gate.holds:
+        return replace(held, grant=lifted)  # what only claims would let run without it is charged to it
     if is_stricter(held.gate, verdict.gate):
         says = f"nobody vouches for what the agent says of its {' and '.join(claims)}, so it lowers nothing"
         held = replace(held, triggers=(Trigger("claims", says, held.gate), *held.triggers))

@@ -265,8 +265,8 @@ async def outcome(
 @router.post("/proposals/{request_id}/begin", summary="Begin what was approved")
 async def begin(agent: Caller, request_id: str, said: Begin, http: Request, wait: Wait = 0) -> dict[str, Any]:
     """The permit is used up. The answer has exactly what to run (`args`, as approved or changed by a person) and the
-    `fence` to report under. Renew the lease while it runs; where it lapses, the outcome is unknown. 409 where the policy
-    demands more people by now: the request waits again.
+    `fence` to report under. Renew the lease while it runs; where it lapses, the outcome is unknown. 409 where the
+    policy demands more people by now: the request waits again.
     """
     attempt = said.attempt or secrets.token_hex(8)
     begun = await agent.begin(
