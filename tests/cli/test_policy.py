@@ -133,6 +133,17 @@ def test_explain_without_a_file_uses_the_active_policy_and_its_grants(
     assert "covers it" in out
 
 
+def test_a_grant_whose_giver_could_not_give_it_today_is_listed_with_the_reason(assentry: Assentry, file: Path) -> None:
+    assentry("policy", "apply", "assentry.yaml")
+    assentry("grants", "give", "x", "--for", "1h")
+    assert assentry("grants", "list", "--json").json["grants"][0]["does_not_count"] == ""
+    file.write_text(f"people: {{ann: {{os_users: [{me()}]}}, bob: {{os_users: [x], roles: [operator]}}}}\n")
+    assentry("policy", "apply", "assentry.yaml", "--yes")
+    assert "could not give it today" in assentry("grants", "list", "--json").json["grants"][0]["does_not_count"]
+    listed = assentry("grants", "list")
+    assert "does not count" in listed.out + listed.err
+
+
 def test_a_grant_is_given_listed_used_and_revoked(assentry: Assentry, either: Agent) -> None:
     done = assentry(
         "grants", "give", "delete_*", "--for", "2h", "--agent", "cleanup", "--when", "facts.count < 50", "--limit", "3",

@@ -14,6 +14,7 @@ from assentry.engine.grants import give, take_back
 from assentry.engine.policies import apply_policy
 from assentry.errors import NotAllowed
 from assentry.ports import Filter
+from assentry.telling.standing import grant_document
 from tests.stage import BOSS, MILD, until
 
 PEOPLE = "people:\n  root: {roles: [operator]}\n  ann: {roles: [operator]}\n  bob: {}\n"
@@ -174,6 +175,7 @@ async def test_a_grant_counts_only_while_whoever_gave_it_could_give_it(house, la
     assert any("ann could not give it today" in each for each in (await house.inbox.brief(request.id)).why)
     (stored,) = await house.store.grants(house.workspace)
     assert stored.used == 1
+    assert "ann could not give it today" in grant_document(stored, house.gate._judgement.policy)["does_not_count"]
     assert stored.id == grant.id
 
 
