@@ -69,8 +69,10 @@ def test_a_condition_says_true_or_false(text: str, variables: dict[str, Any], ex
         ("args.x == 'a'", {"args": {"x": "\ud800"}}, "half of a character"),
         ("args.x == 'a'", {"args": {"x": {1, 2}}}, "not JSON"),
         ("args.x == 'a'", {"args": {"x": b"a"}}, "not JSON"),
-        ("args.x.a == 'a'", {"args": {"x": {1: "a"}}}, "a key is not a text"),
-        ("args.x.matches('(')", {"args": {"x": "secret"}}, "invalid regular expression"),
+        ("args.x.a == 'a'", {"args": {"x": {1: "a"}}}, '"a" is not there'),
+        ("args.x.a == 'a'", {"args": {"x": "hunter2"}}, "types do not fit: a text has no fields"),
+        ("args.x[3] == 'a'", {"args": {"x": ["secret"]}}, "no item at the place"),
+        ("args.x.matches(args.y)", {"args": {"x": "secret", "y": "("}}, "invalid regular expression"),
     ],
 )
 def test_what_is_not_a_boolean_fails_with_a_sentence(text: str, variables: dict[str, Any], says: str) -> None:
@@ -165,7 +167,7 @@ def test_conditions_are_compiled_once() -> None:
         ("args['a'] == 1", None),
         ("args.size() > 1", None),
         ("args . a == 1", ("a",)),
-        ("args // comment\n .a == 1", None),
+        ("args // comment\n .a == 1", ("a",)),
         ("facts.args == 1", ()),
         ("has(args.a)", ("a",)),
         ("facts.count > 1", ()),
@@ -209,7 +211,7 @@ def test_the_worst_data_is_bounded(text: str, args: dict[str, Any]) -> None:
 def test_data_that_refers_to_itself_fails() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    assert isinstance(holds("args.x == 1", args={"x": loop}), Failed)
+    assert isinstance(holds("args.x == args.x", args={"x": loop}), Failed)
 
 
 def test_a_mapping_that_throws_fails() -> None:
@@ -251,7 +253,8 @@ GROWING = [
     "['x'].exists(a, a in [a, 'b'])",
     "['x'].exists(a, ['x'].map(b, a + a).size() > 0)",
     "args.x.filter(a, [args.x, args.x].size() > 1).size() > 0",
-    "args.x.all(a, google.protobuf.Value{string_value: a} == a)",
+    "args.x.map(a, args.s.lowerAscii()).size() > 0",
+    "args.x.map(a, string(args.s)).size() > 0",
     r'''r"\\" == "a" || ["x"].map(a, a + a).size() > 0 || "" == "b"''',
     r"""R'\\' == 'a' || ["x"].map(a, a + a).size() > 0 || '' == 'b' """,
     "['x'].map(a, a // 1\n + a).size() > 0",
@@ -261,7 +264,7 @@ GROWING = [
 
 @pytest.mark.parametrize("text", GROWING)
 def test_a_condition_whose_values_could_grow_does_not_load(text: str) -> None:
-    with pytest.raises(PolicyError, match=r"may only add|constants only|adds 21 times"):
+    with pytest.raises(PolicyError, match=r"may only|constants only|adds 21 times"):
         compile_condition(text)
 
 
