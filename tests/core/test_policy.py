@@ -343,7 +343,7 @@ class Counting:
     def __init__(self, answer: bool | Failed = False) -> None:
         self.answer, self.asked = answer, 0
 
-    def holds(self, _view: object) -> bool | Failed:
+    def holds(self, _view: object, _purse: object) -> bool | Failed:
         self.asked += 1
         return self.answer
 

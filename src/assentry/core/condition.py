@@ -1,9 +1,9 @@
 """Conditions over an action: a text in, a boolean out, and anything else is a failure with a sentence.
 
 The language is the part of Google's Common Expression Language (CEL) that policies need. It has no side effects and
-always ends, and it is bounded twice: what no data could make cheap does not load (`_refuse_growth`, `_refuse_rounds`),
-and while a condition is evaluated every step and every character that it makes is paid for (`condition_values`). Nothing
-else in Assentry knows which language a condition is written in.
+always ends, and it is bounded twice: what is dear whatever the data does not load (`_refuse_growth`, `_refuse_rounds`),
+and while a condition is evaluated, every step and every character that it makes is paid for (`condition_values`).
+Nothing else in Assentry knows which language a condition is written in.
 """
 
 import operator
@@ -19,7 +19,9 @@ from assentry.core.condition_text import LOOPS, Node, parsed
 from assentry.core.condition_values import (
     FUNCTIONS,
     KINDS,
+    MAX_STEPS,
     Kind,
+    Purse,
     Scope,
     TooMuch,
     Wrong,
@@ -88,14 +90,22 @@ class Condition:
         """The fields of `variable` that the text names, or `None` if it may look at all of them."""
         return dict(self._needs).get(variable, ())
 
-    def holds(self, view: View) -> bool | Failed:
-        """True or false if the condition says so of `view`; otherwise why it could not be evaluated."""
+    def holds(self, view: View, purse: Purse | None = None) -> bool | Failed:
+        """True or false if the condition says so of `view`; otherwise why it could not be evaluated.
+
+        It may spend what is left in the purse, if one is given, but never more than `MAX_STEPS`.
+        """
+        most = MAX_STEPS if purse is None else min(MAX_STEPS, purse.steps)
+        scope = Scope(view, [None] * self._loops, most)
         try:
-            value = self._step(Scope(view, [None] * self._loops))
+            value = self._step(scope)
         except (Wrong, TooMuch) as problem:
             return Failed(str(problem))
         except Exception as error:  # noqa: BLE001  Total by design: whatever is thrown is a failure, never a crash.
             return Failed(f"the evaluator gave up ({type(error).__name__})")
+        finally:
+            if purse is not None:
+                purse.steps -= most - max(0, scope.steps)
         if value is True or value is False:
             return value
         return Failed("it gave neither true nor false", is_value=True)
@@ -257,6 +267,7 @@ class _Compiler:
         steps = [part.step for part in parts]
         match node.what:
             case "index":
+                self._check("[]", node.at, parts[:1], ("list", "map"))
                 return _Made(_index(steps[0], steps[1]))
             case "list":
                 return _Made(_list(steps), "list")
@@ -461,7 +472,7 @@ def _map(steps: Sequence[Step]) -> Step:
 
 def _joined(steps: Sequence[Step], sign: str) -> Step:
     """Whatever decides decides, wherever it stands: beside it a part that gives no value does not matter."""
-    decides = sign == "||"
+    decides: bool = sign == "||"
 
     def step(scope: Scope) -> bool:
         wrong: Wrong | None = None
@@ -473,7 +484,7 @@ def _joined(steps: Sequence[Step], sign: str) -> Step:
                 scope.spend(20)
                 continue
             if value is decides:
-                return decides
+                return bool(decides)
             if value is not True and value is not False:
                 wrong = wrong or misfit(sign, True, value)
         if wrong is not None:
@@ -516,7 +527,7 @@ def _compared(sign: str, one: Step, other: Step) -> Step:
         left, right = one(scope), other(scope)
         if type(left) is not type(right) or type(left) is not int:
             ordered(sign, left, right, scope)
-        return compare(left, right)
+        return bool(compare(left, right))
 
     return step
 
@@ -530,7 +541,7 @@ def _called(work: Callable[..., Any], steps: Sequence[Step]) -> Step:
 
 
 def _searched(over: Step, body: Step, place: int, price: int, kind: str) -> Step:
-    decides = kind == "exists"
+    decides: bool = kind == "exists"
 
     def step(scope: Scope) -> bool:
         wrong: Wrong | None = None
@@ -544,7 +555,7 @@ def _searched(over: Step, body: Step, place: int, price: int, kind: str) -> Step
                 scope.spend(20)
                 continue
             if value is decides:
-                return decides
+                return bool(decides)
             if value is not True and value is not False:
                 wrong = wrong or misfit(kind, value)
         if wrong is not None:
@@ -582,5 +593,5 @@ def _mapped(over: Step, test: Step | None, body: Step | None, place: int, price:
 
 def _truth(value: Any, kind: str) -> bool:
     if value is True or value is False:
-        return value
+        return bool(value)
     raise misfit(kind, value)

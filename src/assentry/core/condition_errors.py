@@ -60,7 +60,7 @@ def unfit(sign: str, kinds: tuple[str, ...]) -> str:
     """An operator or function could not be applied to values of these kinds."""
     if sign in ("&&", "||") and len(kinds) > 1:
         return f"{sign} needs true or false"
-    if sign == "in":
+    if sign == "in" and kinds[-1] not in ("list", "map"):
         return f"in needs a list or a map on its right, and there is {type_words(kinds[-1])}"
     types = [type_words(each) for each in kinds]
     if len(types) == 2 and not sign.isalpha():
@@ -91,11 +91,12 @@ def _syntax(text: str, at: int, token: str, previous: str, missing: str) -> str:
     if missing == "escape":
         return f"{token} has no meaning in a text; write \\\\ for a backslash, or r'…' for a text without escapes"
     if missing == "element":
-        return f"{token} needs a name here, as in facts.paths.{token}(path, path != \"/\")"
+        return f'{token} needs a name here, as in facts.paths.{token}(path, path != "/")'
     if missing in _MISSING:
         return _MISSING[missing]
     if not token:
-        return f"there is no closing {missing}; add it" if missing in _CLOSING else f"{_CUT_OFF}; write what it should hold"
+        ends = f"there is no closing {missing}; add it"
+        return ends if missing in _CLOSING else f"{_CUT_OFF}; write what it should hold"
     after = text[at + 1 : at + 2]
     for word in (previous[-1:] + token if text[at - 1 : at] == previous[-1:] else "", token + after, token, previous):
         if word.lower() in _INSTEAD:

@@ -288,7 +288,7 @@ def _tokens(text: str) -> list[tuple[str, str, int]]:
         kind = "text"
         if match is None:
             match = _TOKEN.match(text, at)
-            assert match is not None  # `odd` takes any character
+            assert match is not None  # noqa: S101  `odd` takes any character
             kind = str(match.lastgroup)
         if kind != "skip":
             found.append((kind, match[0], at))

@@ -25,7 +25,8 @@ MAX_DEPTH = 32
 MAX_PATTERN = 2_000
 _FREE = 64
 """Texts up to this length cost nothing beyond the step that looks at them."""
-_INT, _DIGITS = re.compile(r"[-+]?[0-9]{1,19}"), re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+_INT = re.compile(r"[-+]?[0-9]{1,19}")
+_DIGITS = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)")
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(h|ms|us|ns|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -45,6 +46,13 @@ class Kind:
     """What `type(…)` gives, and what `string` means where no value has that name."""
 
     name: str
+
+
+@dataclass(slots=True)
+class Purse:
+    """What all conditions of one judgement may spend together: however many rules there are, a call is judged soon."""
+
+    steps: int = 3 * MAX_STEPS
 
 
 @dataclass(slots=True)
@@ -94,12 +102,10 @@ def _rarer(value: Any, scope: Scope) -> Any:
         return _decimal(value)
     if isinstance(value, str):
         return _text(str(value), scope)
-    if isinstance(value, bool | datetime | timedelta | Kind):
+    if isinstance(value, int | float):  # an enumeration, or another kind of number
+        return read(int(value) if isinstance(value, int) else float(value), scope)
+    if isinstance(value, datetime | timedelta | Kind):
         return value
-    if isinstance(value, int):
-        return read(int(value), scope)
-    if isinstance(value, float):
-        return read(float(value), scope)
     if isinstance(value, Mapping) or (
         isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview)
     ):
@@ -180,7 +186,7 @@ def _same_map(one: Mapping[str, Any], other: Mapping[str, Any], scope: Scope, de
     if len(one) != len(other):
         return False
     for key in one:
-        scope.spend(8 + (len(key) >> 8 if isinstance(key, str) else 0))
+        scope.spend(8 + (len(key) >> 8))
         if key not in other or not equal(read(one[key], scope), read(other[key], scope), scope, depth - 1):
             return False
     return True
@@ -201,7 +207,9 @@ def _same_list(one: Sequence[Any], other: Sequence[Any], scope: Scope, depth: in
 def is_in(item: Any, holder: Any, scope: Scope) -> bool:
     """One of the items of a list, or one of the keys of a map."""
     if isinstance(holder, Mapping):
-        return isinstance(item, str) and item in holder
+        if isinstance(item, str | int | float):
+            return isinstance(item, str) and item in holder
+        raise misfit("in", item, holder)
     if isinstance(holder, str) or kind_of(holder) != "list":
         raise misfit("in", item, holder)
     wrong: Wrong | None = None
@@ -320,6 +328,8 @@ def looked_up(holder: Any, key: Any, scope: Scope) -> Any:
         if key in holder:
             return read(holder[key], scope)
         raise Wrong("a key it looks up is not there; test it first with has(…) or `in`")
+    if type(key) is float and key.is_integer():
+        key = int(key)
     if isinstance(holder, str) or kind_of(holder) != "list" or type(key) is not int:
         raise misfit("[]", holder, key)
     if not 0 <= key < len(holder):
@@ -410,8 +420,8 @@ def _expression(text: str) -> tuple[Any, int, Callable[[bytes], bool]]:
 
 def as_int(value: Any, _: Scope) -> int:
     """A whole number: of a number what is before the point, of a text what it reads, of a time its seconds."""
-    if type(value) is int:
-        return value
+    if isinstance(value, int):
+        return int(value)
     if type(value) is float:
         if not abs(value) < 2**63:
             raise Wrong("integer overflow")
@@ -551,7 +561,7 @@ FUNCTIONS: dict[str, Function] = {
     "endsWith": Function(ends_with, (_WORDS, _WORDS), "bool"),
     "matches": Function(matches, (_WORDS, _WORDS), "bool", "both"),
     "lowerAscii": Function(lower_ascii, (_WORDS,), "string"),
-    "int": Function(as_int, (("int", "double", "string", "timestamp"),), "int", "plain"),
+    "int": Function(as_int, (("int", "double", "string", "bool", "timestamp"),), "int", "plain"),
     "double": Function(as_double, (("int", "double", "string"),), "double", "plain"),
     "string": Function(as_string, (("int", "double", "string", "bool", *_TIMES),), "string", "plain"),
     "bool": Function(as_bool, (("bool", "string"),), "bool", "plain"),

@@ -6,6 +6,7 @@ from enum import Enum
 
 from assentry.core.action import Action, Assessment
 from assentry.core.condition import Failed
+from assentry.core.condition_values import Purse
 from assentry.core.deciders import Deciders, deciders
 from assentry.core.declared import who_said
 from assentry.core.effect_text import Answer, answers, grounds
@@ -129,14 +130,15 @@ def explain(
     """The verdict that `judge` gives, with every rule and grant that was considered and why it did or did not count."""
     view = Looking(action, assessment, situation.as_variable)
     considered: list[Considered] = []
+    purse = Purse()
     for each in policy.compiled:
         chosen = any(one.match is Match.CHOSE for one in considered)
-        match, says = _met(each, action, view)
+        match, says = _met(each, action, view, purse)
         if match is Match.CHOSE and chosen:
             match = Match.WOULD_MATCH
         considered.append(Considered(each.rule.name, match, says, each.rule.line))
     grants = tuple(
-        ConsideredGrant(grant.id, why_not_granted(policy, grant, action, assessment, now) or "")
+        ConsideredGrant(grant.id, why_not_granted(policy, grant, action, assessment, now, purse) or "")
         for grant in situation.grants
     )
     verdict = judge(policy, action, assessment, situation, now, fired)
@@ -144,7 +146,7 @@ def explain(
     return Explanation(verdict, action, assessment, tuple(considered), people, grants)
 
 
-def _met(each: CompiledRule, action: Action, view: Looking) -> tuple[Match, str]:
+def _met(each: CompiledRule, action: Action, view: Looking, purse: Purse) -> tuple[Match, str]:
     if not each.actions.match(action.name):
         return Match.OTHER_ACTION, f"{action.name} does not match {', '.join(each.rule.actions)}"
     if not each.agents.match(action.agent):
@@ -152,7 +154,7 @@ def _met(each: CompiledRule, action: Action, view: Looking) -> tuple[Match, str]
     fits = next(glob for glob in each.rule.actions if pattern((glob,)).match(action.name))
     if each.condition is None:
         return Match.CHOSE, f"{fits} matches"
-    held = each.condition.holds(view)
+    held = each.condition.holds(view, purse)
     if isinstance(held, Failed):
         return Match.ERROR, held.says
     if held:

@@ -14,6 +14,7 @@ from itertools import chain, combinations
 from assentry.core.action import Action, Assessment, Basis, Json, Risk
 from assentry.core.authority import may_give
 from assentry.core.condition import Condition, Failed, View, compile_condition
+from assentry.core.condition_values import Purse
 from assentry.core.grant import Grant, concerns, why_not
 from assentry.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
 from assentry.core.scope import authorises, exceeded
@@ -52,7 +53,8 @@ def judge(
     lowers nothing: the strictest verdict holds, with and without each of its claims that a condition looks at.
     `unclaimed` gives what its call would do if it had said nothing of that.
     """
-    verdict = _judged(policy, action, assessment, situation, now, fired)
+    purse = Purse()
+    verdict = _judged(policy, action, assessment, situation, now, fired, purse)
     if (action.trusted and not policy.agents) or _vouched_for(policy, action):
         return verdict
     conditions = [each.condition for each in policy.compiled_for(action.name, action.agent) if each.condition]
@@ -67,7 +69,7 @@ def judge(
         for claim in dropped:
             said, where = _without(claim, said, where)
         known = bare if bare is not None and "effect" in dropped else assessment
-        other = _judged(policy, said, known, where, now, fired)
+        other = _judged(policy, said, known, where, now, fired, purse)
         held, lifted = merged(other, held), lifted or other.grant
     if not held.gate.holds:
         return replace(held, grant=lifted)  # what only claims would let run without it is charged to it
@@ -143,12 +145,13 @@ def _judged(
     situation: Situation,
     now: datetime | None,
     fired: tuple[Trigger, ...],
+    purse: Purse,
 ) -> Verdict:
     """The verdict on the action as it stands, whoever said what of it."""
     chosen: CompiledRule | None = None
     failures: tuple[Failure, ...] = ()
     if candidates := policy.compiled_for(action.name, action.agent):
-        chosen, failures = first_match(candidates, Looking(action, assessment, situation.as_variable))
+        chosen, failures = first_match(candidates, Looking(action, assessment, situation.as_variable), purse)
         if failures:
             fired += tuple(_could_not_evaluate(failure) for failure in failures)
     fired += tuple(builtin_triggers(policy, action, assessment, situation))
@@ -158,11 +161,11 @@ def _judged(
     if chosen is None and assessment.risk is Risk.CRITICAL:
         notes += (Trigger("critical", "critical actions wait for a person", base),)
     if situation.grants and may_be_lifted(base):
-        grant = _covering(policy, situation.grants, base, action, assessment, now)
+        grant = _covering(policy, situation.grants, base, action, assessment, now, purse)
         if grant is not None:
             base, notes = GateKind.WATCH, ()
         else:
-            notes += tuple(_beyond(policy, situation.grants, base, action, assessment, now))
+            notes += tuple(_beyond(policy, situation.grants, base, action, assessment, now, purse))
     if fired or notes or grant is not None:
         rule = chosen.rule if chosen is not None else None
         plain = _combined(policy, rule, plain, base, notes + fired, grant, failures)
@@ -178,13 +181,15 @@ def is_stricter(one: GateKind, other: GateKind) -> bool:
     return _STRENGTH[one.rank] > _STRENGTH[other.rank]
 
 
-def first_match(candidates: Sequence[CompiledRule], view: View) -> tuple[CompiledRule | None, tuple[Failure, ...]]:
+def first_match(
+    candidates: Sequence[CompiledRule], view: View, purse: Purse
+) -> tuple[CompiledRule | None, tuple[Failure, ...]]:
     """The first rule whose condition holds, and those before it that could not be evaluated, with the reason."""
     failures: tuple[Failure, ...] = ()
     for each in candidates:
         if each.condition is None:
             return each, failures
-        held = each.condition.holds(view)
+        held = each.condition.holds(view, purse)
         if held is True:
             return each, failures
         if isinstance(held, Failed):
@@ -243,10 +248,15 @@ def may_be_lifted(gate: GateKind) -> bool:
 
 
 def why_not_granted(
-    policy: Policy, grant: Grant, action: Action, assessment: Assessment, now: datetime | None
+    policy: Policy,
+    grant: Grant,
+    action: Action,
+    assessment: Assessment,
+    now: datetime | None,
+    purse: Purse | None = None,
 ) -> str | None:
     """Why `grant` does not cover the action by this policy, in a sentence; `None` if it does."""
-    return why_not(grant, action, assessment, now) or why_void(policy, grant)
+    return why_not(grant, action, assessment, now, purse) or why_void(policy, grant)
 
 
 def why_void(policy: Policy, grant: Grant) -> str | None:
@@ -339,10 +349,11 @@ def _covering(
     action: Action,
     assessment: Assessment,
     now: datetime | None,
+    purse: Purse,
 ) -> Grant | None:
     for grant in grants:
         typed = base is GateKind.MANUAL and grant.max_risk is not Risk.CRITICAL
-        if not typed and why_not_granted(policy, grant, action, assessment, now) is None:
+        if not typed and why_not_granted(policy, grant, action, assessment, now, purse) is None:
             return grant
     return None
 
@@ -354,12 +365,13 @@ def _beyond(
     action: Action,
     assessment: Assessment,
     now: datetime | None,
+    purse: Purse,
 ) -> list[Trigger]:
     """What was granted for this action, and what of it this call goes beyond. It only explains: it raises nothing."""
     found: list[Trigger] = []
     for grant in grants:
         if concerns(grant, action) and len(found) < _MOST_GRANTS:
-            why = why_not_granted(policy, grant, action, assessment, now)
+            why = why_not_granted(policy, grant, action, assessment, now, purse)
             why = why or f"it asks for {base}, which only a critical grant lifts"
             says = f"what {grant.granted_by} granted for {', '.join(grant.actions)} does not cover it: {why}"
             found.append(Trigger("beyond grant", says, base))
