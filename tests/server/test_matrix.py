@@ -47,7 +47,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     # Of many, each is answered by itself; whether it was decided is looked at below.
     ("POST", "/api/v1/decisions"): PEOPLE,
     ("GET", "/api/v1/grants"): PEOPLE,
-    ("POST", "/api/v1/grants/preview"): PEOPLE,
+    ("POST", "/api/v1/grants/preview"): OPERATORS,
     ("POST", "/api/v1/grants"): OPERATORS,
     ("POST", "/api/v1/grants/{grant_id}/revoke"): OPERATORS,
     ("GET", "/api/v1/switches"): PEOPLE,
@@ -62,7 +62,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/log/export"): PEOPLE,
     ("GET", "/api/v1/policy"): PEOPLE,
     ("GET", "/api/v1/policy/history"): PEOPLE,
-    ("POST", "/api/v1/policy/check"): PEOPLE,
+    ("POST", "/api/v1/policy/check"): OPERATORS,
     ("POST", "/api/v1/policy/explain"): PEOPLE,
     ("POST", "/api/v1/policy"): OPERATORS,
     ("GET", "/api/v1/policy/proposals"): OPERATORS,

@@ -19,6 +19,7 @@ from assentry.errors import AssentryError
 from assentry.keys import KeyRing
 from assentry.ports import Store
 from assentry.server.agents import Agents
+from assentry.server.aside import Aside
 from assentry.server.events import Events
 from assentry.server.knocks import Knocks
 from assentry.settings import Settings
@@ -65,6 +66,8 @@ class Premises:
         self.knocks = Knocks()
         self.checking = 0
         """How many passwords are being checked, or wait to be."""
+        self.aside = Aside()
+        """Where what somebody sends to be looked at is evaluated."""
         self._rooms: dict[str, Room] = {}
         self._opening = asyncio.Lock()
         self._leave: Callable[[], None] | None = None

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from assentry.core.action import Risk
-from assentry.core.grant import Grant, Terms, spending, use, why_not
+from assentry.core.grant import Grant, Terms, spending, use
 from assentry.core.policy_text import duration
 from assentry.core.request import Kind
 from assentry.core.request import Request as Asked
@@ -20,7 +20,7 @@ from assentry.server.api.answers import AllowedSimilar, GrantGiven, GrantList, G
 from assentry.server.api.asking import Body, RequestId, Words
 from assentry.server.deciding import Said
 from assentry.server.similar import allow, hypothetical, like
-from assentry.server.visitors import Operator, Person, Visitor
+from assentry.server.visitors import Operator, Person, Visitor, premises_of
 from assentry.telling.plain import plain_json
 from assentry.telling.standing import grant_document
 
@@ -98,26 +98,27 @@ async def grants(
 
 @router.post("/grants/preview", summary="What would it have covered?", **told(GrantPreview, "Nothing was changed."))
 async def preview(
-    visitor: Person,
+    http: Request,
+    visitor: Operator,
     given: Given,
     last: Annotated[int, Query(ge=1, le=500, description="How many of the newest requests to look at.")] = 100,
 ) -> dict[str, Any]:
     """Held against the newest requests: which of them it would have let pass, and why not the others. Changes nothing.
 
-    Uses and budget are counted as they would have been, from the oldest of them on.
+    Uses and budget are counted as they would have been, from the oldest of them on. A condition is tried in a process
+    of its own; one that takes that too long or too much memory is a 422. For operators.
     """
     grant, now = await hypothetical(visitor, given.terms)
     looked = await _newest(visitor, given, last)
+    reasons = await premises_of(http).aside.reasons(grant, looked, now)
     lines = []
-    for request in reversed(looked):
-        candidate = request.candidate
-        reason = why_not(grant, candidate.action, candidate.assessment, now)
-        if reason is None:
+    for request, reason in zip(reversed(looked), reversed(reasons), strict=True):
+        if not reason:
             try:
-                grant = use(grant, spending(candidate.assessment), now)
+                grant = use(grant, spending(request.candidate.assessment), now)
             except GrantSpent:
                 reason = "it would have been used up"
-        lines.append(_line(request, reason or ""))
+        lines.append(_line(request, reason))
     lines.reverse()
     return {"looked_at": len(lines), "covered": sum(line["covered"] for line in lines), "requests": lines}
 

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from assentry.core.authority import may_change
 from assentry.core.briefing import brief
-from assentry.core.grant import Terms, why_not
+from assentry.core.grant import Terms
 from assentry.core.request import Request as Asked
 from assentry.core.request import State
 from assentry.errors import InvalidDecision, NotAllowed, PolicyError
@@ -19,7 +19,7 @@ from assentry.server.pages.frame import page
 from assentry.server.pages.inbox import again
 from assentry.server.pages.listing import kept_query
 from assentry.server.similar import allow, hypothetical, like
-from assentry.server.visitors import Person, Visitor
+from assentry.server.visitors import Person, Visitor, premises_of
 
 router = APIRouter()
 
@@ -50,11 +50,15 @@ async def preview(
     action, card = found.candidate.action, brief(found, now)
     latest = await visitor.room.desk.inbox.page(Filter(agent=found.ask.agent), limit=_LOOKED_AT)
     same = [each for each in latest.requests if each.candidate.action.name == action.name]
-    covered = [each for each in same if why_not(grant, each.candidate.action, each.candidate.assessment, now) is None]
+    try:
+        misses, *reasons = await premises_of(request).aside.reasons(grant, [found, *same], now)
+    except PolicyError as problem:
+        return await again(request, visitor, found, "grant", str(problem), await request.form())
+    covered = [each for each, reason in zip(same, reasons, strict=True) if not reason]
     return await page(
         request, "similar", visitor,
         card=card, terms=terms, hours=terms.life // _HOUR, covered=covered[:20], count=len(covered),
-        looked_at=len(same), misses=why_not(grant, action, found.candidate.assessment, now) or "",
+        looked_at=len(same), misses=misses,
         digest=seen_digest, query=kept_query(request.query_params), more=card.needs - len(card.votes) - 1,
     )  # fmt: skip
 
