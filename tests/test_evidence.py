@@ -27,6 +27,7 @@ SUITES = (
     "disk-full",
     "life",
     "facts",
+    "conditions",
     "hostile",
 )
 """All but `tamper`, whose sample `test_tamper.py` runs."""

@@ -1,5 +1,6 @@
 """Judging: the first matching rule chooses, triggers only tighten, errors never loosen, and observing never holds."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -375,6 +376,17 @@ def test_rules_below_the_one_that_chose_are_not_evaluated() -> None:
     first.answer = True
     judge(made, action(), DANGEROUS)
     assert (first.asked, second.asked) == (1, 0)
+
+
+def test_however_many_rules_look_at_it_a_call_is_judged_soon() -> None:
+    """Alone each of these takes a seventh of a second."""
+    costly = "args.n.all(x, args.n.all(y, args.n.all(z, x + y + z > -1)))"
+    made = policy(*(Rule(f"r{each}", when=costly, gate=WATCH) for each in range(40)))
+    began = time.thread_time()
+    verdict = judge(made, replace(action(), args={"n": list(range(500))}), DANGEROUS)
+    assert time.thread_time() - began < 3
+    assert verdict.gate is GateKind.HARD
+    assert sum("too many steps" in each.says for each in verdict.triggers) == 40
 
 
 def test_the_index_does_not_grow_without_bound() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.evidence import (
+    conditions,
     crash,
     crowded,
     deciders,
@@ -125,6 +126,10 @@ def _facts(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome
     return facts.run(seed, scaled(CASES[sample], scale), progress)
 
 
+def _conditions(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    return conditions.run(seed, scaled(CASES[sample], scale), progress)
+
+
 SUITES: dict[str, Suite] = {
     "crash-sqlite": _crash("sqlite"),
     "crash-postgres": _crash("postgres"),
@@ -142,6 +147,7 @@ SUITES: dict[str, Suite] = {
     "life": _life,
     "tamper": _tamper,
     "facts": _facts,
+    "conditions": _conditions,
     "hostile": _hostile,
 }
 

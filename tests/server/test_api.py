@@ -134,7 +134,8 @@ async def test_a_grant_is_previewed_given_used_and_revoked(desk: Reception) -> N
         await desk.asked(shelf=number)
     await desk.asked("paint_shelf", shelf=9)
     terms = {"actions": ["tidy_*"], "agents": ["sweeper"], "life": "2h", "limit": 2, "condition": "args.shelf < 2"}
-    seen = await desk.post("/grants/preview", terms)
+    await desk.post("/grants/preview", terms, status=403)
+    seen = await desk.post("/grants/preview", terms, "operator")
     assert (seen["looked_at"], seen["covered"]) == (4, 2)
     assert [each["covered"] for each in seen["requests"]] == [False, False, True, True]
     assert seen["requests"][0]["why_not"] == "it is for other actions"
@@ -262,16 +263,20 @@ async def test_the_policy_is_read_checked_explained_and_changed_on_record(desk: 
     shown = await desk.get("/policy")
     assert (shown["version"], shown["text"]) == (1, POLICY)
     new = POLICY.replace("quorum: 2, ", "")
-    checked = await desk.post("/policy/check", {"text": new})
+    await desk.post("/policy/check", {"text": new}, status=403)
+    checked = await desk.post("/policy/check", {"text": new}, "operator")
     assert checked["ok"]
     assert any("two" in each for each in checked["changes"]), checked
-    wrong = await desk.post("/policy/check", {"text": "rules: 7"})
+    wrong = await desk.post("/policy/check", {"text": "rules: 7"}, "operator")
     assert not wrong["ok"]
     assert wrong["complaints"]
     told = await desk.post("/policy/explain", {"action": "launch_rocket", "args": {"to": "moon"}})
     assert (told["gate"], told["rule"]) == ("manual", "launch")
     mine = {"action": "launch_rocket", "text": "autonomy: cautious"}
-    assert (await desk.post("/policy/explain", mine))["policy"] == "the text given"
+    await desk.post("/policy/explain", mine, status=403)
+    mine |= {"args": {"n": 2**60}, "declared": {"reach": "local", "risk": "safe", "reversible": True}}
+    tried = await desk.post("/policy/explain", mine, "operator")
+    assert (tried["policy"], bool(tried["declared"])) == ("the text given", True)
     await desk.post("/policy", {"text": "rules: 7"}, "operator", 422)
     await desk.post("/policy", {"text": new, "based_on": 7}, "operator", 412)
     locked = "people:\n  bea: {roles: [operator]}\n"
@@ -288,7 +293,7 @@ async def test_the_policy_is_read_checked_explained_and_changed_on_record(desk: 
 async def test_a_quorum_that_nobody_can_meet_is_refused_and_explain_names_who_can_decide(desk: Reception) -> None:
     first = "rules:\n  - {name: alone, actions: [drop_table], gate: hard, reviewers: [ann], quorum: 2}\n"
     alone = POLICY.replace("rules:\n", first)
-    checked = await desk.post("/policy/check", {"text": alone})
+    checked = await desk.post("/policy/check", {"text": alone}, "operator")
     assert not checked["ok"]
     says = 'rule "alone": its requests can never be approved: needs 2 of ann: ann, so only 1 can decide'
     assert says in checked["complaints"][0]
@@ -297,11 +302,11 @@ async def test_a_quorum_that_nobody_can_meet_is_refused_and_explain_names_who_ca
     assert (await desk.get("/policy"))["version"] == 1
     fine = alone.replace("reviewers: [ann], quorum: 2", "reviewers: [ann]")
     dead = fine + "  - {name: never, actions: [merge_x], gate: run}\n"
-    warnings = (await desk.post("/policy/check", {"text": dead}))["warnings"]
+    warnings = (await desk.post("/policy/check", {"text": dead}, "operator"))["warnings"]
     assert any(
         'rule "never": is never reached, because rule "two" above matches all of it' in each for each in warnings
     )
-    told = await desk.post("/policy/explain", {"action": "drop_table", "text": fine})
+    told = await desk.post("/policy/explain", {"action": "drop_table", "text": fine}, "operator")
     assert (told["deciders"]["able"], told["deciders"]["enough"]) == (["ann"], True)
     assert "approvals: needs 1 of ann: ann" in told["lines"]
 

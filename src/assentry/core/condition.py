@@ -28,6 +28,7 @@ from assentry.core.condition_values import (
     added,
     computed,
     equal,
+    expression,
     is_in,
     items_of,
     kind_of,
@@ -370,9 +371,10 @@ class _Compiler:
         parts = [self.made(part, elements) for part in node.parts]
         if any(part.kind not in (*fit, "dyn") for part, fit in zip(parts, function.takes, strict=True)):
             raise PolicyError(cannot(self._text, node.at, name, tuple(part.kind for part in parts)))
-        if name == "matches":
-            _check_expression(node.parts[1])
-        return _Made(_called(function.work, [part.step for part in parts]), function.gives)
+        steps = [part.step for part in parts]
+        if name == "matches" and node.parts[1].what == "const":
+            steps[1] = _expression(node.parts[1].value)
+        return _Made(_called(function.work, steps), function.gives)
 
     def _loop(self, node: Node, elements: Mapping[str, int]) -> _Made:
         kind, name = node.value
@@ -399,13 +401,13 @@ def _weight(node: Node) -> int:
     return 1 + sum(_weight(part) for part in node.parts)
 
 
-def _check_expression(node: Node) -> None:
-    """A regular expression that is written out is one."""
-    if node.what == "const":
-        try:
-            FUNCTIONS["matches"].work("", node.value, Scope({}, []))
-        except Wrong as problem:
-            raise PolicyError(f"{problem}; matches() takes the syntax of RE2, without look-around") from None
+def _expression(text: str) -> Step:
+    """A regular expression that is written out is compiled once."""
+    try:
+        made = expression(text)
+    except Wrong as problem:
+        raise PolicyError(f"{problem}; matches() takes the syntax of RE2, without look-around") from None
+    return lambda _: made
 
 
 def _variable(name: str) -> Step:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from assentry.core.action import Json
@@ -64,6 +63,8 @@ class Scope:
     steps: int = MAX_STEPS
     room: int = MAX_ROOM
     roots: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    expressions: dict[str, "Expression"] = field(default_factory=dict)
+    """Regular expressions that come from the data."""
 
     def spend(self, steps: int) -> None:
         """So many steps less; `TooMuch` where there are fewer."""
@@ -389,33 +390,42 @@ def lower_ascii(text: Any, scope: Scope) -> str:
     return text.translate(_LOWER)
 
 
-def matches(text: Any, expression: Any, scope: Scope) -> bool:
-    """Some part of the text matches the expression. Without going back: RE2 takes time in proportion to both."""
-    if not (isinstance(text, str) and isinstance(expression, str)):
-        raise misfit("matches", text, expression)
-    if len(expression) > MAX_PATTERN:
-        raise Wrong("a regular expression is too long")
-    program, instructions, search = _expression(expression)
-    if program is None:
-        raise Wrong("invalid regular expression")
-    scope.spend(50 + (instructions * (len(text) + 16) >> 4))
-    if not text.isascii():
-        scope.spend(instructions * len(text) >> 3)
-    return bool(search(text.encode()))
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A regular expression, compiled."""
+
+    program: Any
+    instructions: int
+    """How many it has. In the worst case each looks at each character, which takes 4 ns."""
 
 
-@lru_cache(maxsize=128)
-def _expression(text: str) -> tuple[Any, int, Callable[[bytes], bool]]:
-    """The compiled expression, or None; how many instructions it has, at least 10; and the search for it."""
+def expression(text: str) -> Expression:
+    """The compiled expression. RE2 never goes back, and so takes time in proportion to both, text and expression."""
     import re2  # only where a condition needs it
 
+    if len(text) > MAX_PATTERN:
+        raise Wrong("a regular expression is too long")
     options = re2.Options()
     options.log_errors, options.never_capture, options.max_mem = False, True, 1 << 20
     try:
         program = re2.compile(text, options)
     except re2.error:
-        return None, 0, lambda _: False
-    return program, max(10, program.programsize), lambda data: program.search(data) is not None
+        raise Wrong("invalid regular expression, or too large") from None
+    return Expression(program, max(10, program.programsize))
+
+
+def matches(text: Any, wanted: Any, scope: Scope) -> bool:
+    """Some part of the text matches the expression, which is compiled already if the condition says it."""
+    if not (isinstance(text, str) and isinstance(wanted, str | Expression)):
+        raise misfit("matches", text, wanted)
+    if isinstance(wanted, str):
+        known = scope.expressions.get(wanted)
+        if known is None:
+            scope.spend(50_000 + 200 * len(wanted))  # what compiling takes at worst, also where it fails
+            known = scope.expressions[wanted] = expression(wanted)
+        wanted = known
+    scope.spend(50 + (wanted.instructions * (len(text) + 16) >> (4 if text.isascii() else 3)))
+    return wanted.program.search(text.encode()) is not None
 
 
 def as_int(value: Any, _: Scope) -> int:
