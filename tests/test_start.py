@@ -63,10 +63,7 @@ async def test_looking_at_a_small_database_imports_neither_gate_nor_server(tmp_p
 def test_a_server_imports_what_few_use_when_it_is_used() -> None:
     there = imported("import assentry.server.app, assentry.server.serving")
     assert {"fastapi", "uvicorn"} <= there
-    assert (
-        not (PEOPLE | GRAMMAR | {"cryptography", "re2", "textual", "psycopg", "aiosmtpd", "assentry.demo"})
-        & there
-    )
+    assert not (PEOPLE | GRAMMAR | {"cryptography", "re2", "textual", "psycopg", "aiosmtpd", "assentry.demo"}) & there
 
 
 def test_a_gate_without_conditions_and_secrets_imports_neither_their_evaluator_nor_a_server(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_a_variable_that_is_not_mentioned_is_not_asked_for() -> None:
         (r"args.x == '\q'", r"\q has no meaning in a text"),
         ("args.x == 1u", 'column 12: "u" does not fit here'),
         ("args.x.matches('(?=a)')", "invalid regular expression, or too large; matches() takes the syntax of RE2"),
+        (" || ".join([r"args.x.matches('\\pL{1,20}')"] * 3), "its regular expressions are too large"),
         ("args.x.matches()", 'column 8: unknown function "matches"'),
         ("args.x.all(1, true)", "column 12: all needs a name here"),
         ("true || " * 400 + "true", f"more than {MAX_TEXT}"),

@@ -66,7 +66,9 @@ def test_the_process_knows_nothing_of_the_servers_environment(monkeypatch: pytes
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limits; the process is killed instead")
-@pytest.mark.parametrize("what", ["while True: pass", "x = 'a' * (300 << 20)", "import pathlib; pathlib.Path('written').write_text('a')"])
+@pytest.mark.parametrize(
+    "what", ["while True: pass", "x = 'a' * (300 << 20)", "import pathlib; pathlib.Path('written').write_text('a')"]
+)
 def test_the_limits_end_what_goes_beyond_them(what: str, tmp_path: Any) -> None:
     program = f"from assentry.server.aside_process import limited\nlimited(1, 256 << 20)\n{what}"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=dict(os.environ), check=False)

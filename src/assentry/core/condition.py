@@ -20,6 +20,8 @@ from assentry.core.condition_values import (
     FUNCTIONS,
     KINDS,
     MAX_STEPS,
+    WRONG,
+    Expression,
     Kind,
     Purse,
     Scope,
@@ -54,6 +56,8 @@ MAX_SUMS = 20
 """A condition may add so often: each time may copy as much text as it is given."""
 MAX_ROUNDS = 10_000
 """Steps that loops over lists in the text itself may take, all in all: they are the same for every call."""
+MAX_INSTRUCTIONS = 50_000
+"""Of all regular expressions in the text together, as RE2 counts: one for a letter, 20 times as many for `{1,20}`."""
 
 Step = Callable[[Scope], Any]
 
@@ -248,7 +252,7 @@ class _Compiler:
     def __init__(self, text: str) -> None:
         self._text = text
         self.needs: dict[str, set[str] | None] = {}
-        self.loops = 0
+        self.loops = self.instructions = 0
 
     def made(self, node: Node, elements: Mapping[str, int]) -> _Made:
         """The step for `node`, where these elements of loops are known."""
@@ -373,7 +377,11 @@ class _Compiler:
             raise PolicyError(cannot(self._text, node.at, name, tuple(part.kind for part in parts)))
         steps = [part.step for part in parts]
         if name == "matches" and node.parts[1].what == "const":
-            steps[1] = _expression(node.parts[1].value)
+            made = _expression(node.parts[1].value)
+            self.instructions += made.instructions
+            if self.instructions > MAX_INSTRUCTIONS:
+                raise PolicyError("its regular expressions are too large; repeat less often in them (`{1,20}`)")
+            steps[1] = lambda _: made
         return _Made(_called(function.work, steps), function.gives)
 
     def _loop(self, node: Node, elements: Mapping[str, int]) -> _Made:
@@ -401,13 +409,12 @@ def _weight(node: Node) -> int:
     return 1 + sum(_weight(part) for part in node.parts)
 
 
-def _expression(text: str) -> Step:
+def _expression(text: str) -> Expression:
     """A regular expression that is written out is compiled once."""
     try:
-        made = expression(text)
+        return expression(text)
     except Wrong as problem:
         raise PolicyError(f"{problem}; matches() takes the syntax of RE2, without look-around") from None
-    return lambda _: made
 
 
 def _variable(name: str) -> Step:
@@ -483,7 +490,7 @@ def _joined(steps: Sequence[Step], sign: str) -> Step:
                 value = each(scope)
             except Wrong as problem:
                 wrong = wrong or problem
-                scope.spend(20)
+                scope.spend(WRONG)
                 continue
             if value is decides:
                 return bool(decides)
@@ -554,7 +561,7 @@ def _searched(over: Step, body: Step, place: int, price: int, kind: str) -> Step
                 value = body(scope)
             except Wrong as problem:
                 wrong = wrong or problem
-                scope.spend(20)
+                scope.spend(WRONG)
                 continue
             if value is decides:
                 return bool(decides)

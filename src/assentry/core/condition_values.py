@@ -25,10 +25,14 @@ MAX_PATTERN = 2_000
 _FREE = 64
 """Texts up to this length cost nothing beyond the step that looks at them."""
 _INT = re.compile(r"[-+]?[0-9]{1,19}")
-_DIGITS = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+_DIGITS = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)")
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(h|ms|us|ns|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_LONGEST = Decimal("1" * 76).__sizeof__()
+"""The memory of a number that has so many digits that no other kind of number stands for it."""
+WRONG = 60
+"""What it takes to find out that a part gives no value, and to go on."""
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
@@ -100,6 +104,7 @@ def read(value: Json, scope: Scope) -> Any:
 
 def _rarer(value: Any, scope: Scope) -> Any:
     if isinstance(value, Decimal):
+        scope.spend(40)
         return _decimal(value)
     if isinstance(value, str):
         return _text(str(value), scope)
@@ -119,7 +124,7 @@ def _decimal(value: Decimal) -> float:
     """The number that stands for `value`, if one does so to the last digit."""
     if not value.is_finite():
         raise Wrong("a number is not finite")
-    if abs(value.adjusted()) > 400 or len(value.as_tuple().digits) > 40:
+    if abs(value.adjusted()) > 400 or value.__sizeof__() > _LONGEST:
         raise Wrong("a number has too many digits to compare")
     number = float(value)
     if not math.isfinite(number) or Decimal(repr(number)) != value:
@@ -220,7 +225,7 @@ def is_in(item: Any, holder: Any, scope: Scope) -> bool:
             if equal(item, read(each, scope), scope):
                 return True
         except Wrong as problem:
-            scope.spend(20)
+            scope.spend(WRONG)
             wrong = problem
     if wrong is not None:
         raise wrong
@@ -428,7 +433,7 @@ def matches(text: Any, wanted: Any, scope: Scope) -> bool:
     return wanted.program.search(text.encode()) is not None
 
 
-def as_int(value: Any, _: Scope) -> int:
+def as_int(value: Any, scope: Scope) -> int:
     """A whole number: of a number what is before the point, of a text what it reads, of a time its seconds."""
     if isinstance(value, int):
         return int(value)
@@ -439,25 +444,28 @@ def as_int(value: Any, _: Scope) -> int:
     if isinstance(value, datetime):
         return int(value.timestamp() // 1)
     if isinstance(value, str):
+        scope.spend(10)
         if not _INT.fullmatch(value):
             raise Wrong("a text is not a whole number")
         return whole(int(value))
     raise misfit("int", value)
 
 
-def as_double(value: Any, _: Scope) -> float:
+def as_double(value: Any, scope: Scope) -> float:
     """A number with a point."""
     if type(value) in (int, float):
         return float(value)
     if isinstance(value, str):
+        scope.spend(10 + (min(len(value), 400) >> 2))
         if len(value) > 400 or not _DIGITS.fullmatch(value):
             raise Wrong("a text is not a number")
         return float(value)
     raise misfit("double", value)
 
 
-def as_string(value: Any, _: Scope) -> str:
+def as_string(value: Any, scope: Scope) -> str:
     """A text as it is, a number or a time in writing."""
+    scope.take(64)
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -486,8 +494,9 @@ def as_bool(value: Any, _: Scope) -> bool:
     raise misfit("bool", value)
 
 
-def as_time(value: Any, _: Scope) -> datetime:
+def as_time(value: Any, scope: Scope) -> datetime:
     """A time with its distance from UTC, as RFC 3339 writes it; or a number of seconds since 1970."""
+    scope.spend(40)
     try:
         if isinstance(value, datetime):
             return value
@@ -502,8 +511,9 @@ def as_time(value: Any, _: Scope) -> datetime:
     raise misfit("timestamp", value)
 
 
-def as_span(value: Any, _: Scope) -> timedelta:
+def as_span(value: Any, scope: Scope) -> timedelta:
     """A duration such as 1h30m."""
+    scope.spend(100)
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
@@ -540,7 +550,8 @@ _PARTS: dict[str, tuple[Callable[[datetime], int], Callable[[timedelta], int] | 
 def _part(name: str) -> Callable[..., int]:
     of_time, of_span = _PARTS[name]
 
-    def part(value: Any, _: Scope) -> int:
+    def part(value: Any, scope: Scope) -> int:
+        scope.spend(20)
         if isinstance(value, datetime):
             return of_time(value.astimezone(UTC))
         if isinstance(value, timedelta) and of_span is not None:
