@@ -41,6 +41,8 @@ MONEY = 1 << 26
 """An amount whose name says that it is money; `amount`, `total` and `sum` may be of anything."""
 WHERE = PLACE | PATH | TARGET | FILTER
 PROGRAM = COMMAND | CODE | SQL
+DECIDES = RECIPIENT | AMOUNT | CURRENCY | COUNT | WHERE | PROGRAM | OPERATION | EVERYTHING | RAW
+"""What such a field holds decides how dangerous a call is: where, whom, how much, how many, what."""
 
 _BY_LAST_WORD: tuple[tuple[int, str], ...] = (
     (RECIPIENT, """recipient email attendee participant invitee receiver addressee channel phone collaborator cc bcc

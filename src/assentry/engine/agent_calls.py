@@ -29,6 +29,7 @@ from assentry.engine.calls import Calls
 from assentry.engine.clearing import cleared
 from assentry.engine.execution import Execution
 from assentry.engine.guard import in_run
+from assentry.engine.hiding import holding_what_hides
 from assentry.engine.holding import HeldRun
 from assentry.engine.judgement import Context
 from assentry.engine.office import Held, HeldUp, Office
@@ -161,6 +162,7 @@ class AgentCalls:
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
             context = in_run(context, active, made.name, plain)
+        made, fired = holding_what_hides(made, plain, fired)
         prepared = self._calls.prepare(made, plain, context, {}, fired)
         if self._calls.runs_at_once(prepared):
             self._calls.note(prepared)
@@ -173,6 +175,7 @@ class AgentCalls:
 
     def foreseen(self, made: Tool, args: Mapping[str, Json], fired: tuple[Trigger, ...] = ()) -> GateKind:
         """The gate that policy would have for the call. Nothing is proposed, and nobody hears of it."""
+        made, fired = holding_what_hides(made, args, fired)
         return self._calls.prepare(made, args, Context(agent=self.agent), {}, fired).verdict.gate
 
     def foreseen_as(self, said: Described, fired: tuple[Trigger, ...] = ()) -> GateKind | None:

@@ -27,7 +27,7 @@ from assentry.engine.importing import not_while_importing
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.office import Outpaced, nobody_holds
 from assentry.engine.pressure import Throttle
-from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed
+from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed, unsealed
 from assentry.engine.threads import in_thread
 from assentry.engine.tool import OptionSpec, Tool, looked_up, resolved
 from assentry.engine.wait_notice import notice
@@ -190,7 +190,8 @@ class Asking:
         not_while_importing(f"{prepared.tool.name} is called")
         request_id = request_id or str(uuid7())
         given = prepared.args
-        clean, secret = sealed(self.vault, request_id, given, prepared.tool.secret)
+        tool = prepared.tool
+        clean, secret = sealed(self.vault, request_id, given, tool.secret, hides=tool.hides)
         passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
         context = self.discreet(prepared.context, passed)
         hidden = [self.vault.unseal(request_id, each) for each in secret.values()]
@@ -373,7 +374,8 @@ class Asking:
             return None
         # A secret that the agent left to the tool's own default has no mark yet.
         marks = dict.fromkeys(marks_in(known.ask.candidate.args_text), "")
-        clean, _ = sealed(self.vault, known.id, prepared.args, prepared.tool.secret, marks)
+        tool = prepared.tool
+        clean, _ = sealed(self.vault, known.id, prepared.args, tool.secret, marks, tool.hides)
         return _same_call(known, replace(prepared, args=clean))
 
     async def _waited_for_too(self, request: Request, caller: Named | None) -> Request:
@@ -411,11 +413,13 @@ class Asking:
         changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
         args = dict(changes) if spec.instead else {**prepared.args, **changes}
         plain = tool.signature.plain(args) if tool.signature is not None else restore(canonical(args))
-        plain, hidden = sealed(self.vault, request_id, plain, tool.secret, secret)
+        plain, hidden = sealed(self.vault, request_id, plain, tool.secret, secret, tool.hides)
         secret.update(hidden)
-        action, assessment, verdict = self.judgement.judged(
-            tool, plain, prepared.context, datetime.now(UTC), standing=prepared.standing
-        )
+        now, standing = datetime.now(UTC), prepared.standing
+        action, assessment, verdict = self.judgement.judged(tool, plain, prepared.context, now, standing=standing)
+        if hidden:
+            full = unsealed(self.vault, request_id, plain, secret)
+            verdict = merged(self.judgement.judged(tool, full, prepared.context, now, standing=standing)[2], verdict)
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
         return Option(spec.label, spec.consequence, candidate, tool.undo is not None, tool.idempotent)
 

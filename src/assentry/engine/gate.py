@@ -89,7 +89,7 @@ class Gate(Proposer):
         self._tools: dict[str, Tool] = {}
         self._context = Context(agent=agent)
         self._hub = Hub(store, workspace)
-        self._judgement = Judgement(store, workspace, fallback)
+        self._judgement = Judgement(store, workspace, fallback, vault)
         worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._execution = Execution(store, vault, self._portal, worker, lease)
         user = asked_by if asked_by is not None else os_user()

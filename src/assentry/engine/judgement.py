@@ -28,10 +28,11 @@ from assentry.core.title import default_title
 from assentry.core.verdict import GateKind, Trigger, Verdict
 from assentry.core.votes import demanded, no_longer, shortfall, standing, stricter_by
 from assentry.engine.office import HeldUp
+from assentry.engine.sealing import unsealed
 from assentry.engine.threads import in_thread
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
-from assentry.errors import InvalidArguments, RunStopped
-from assentry.ports import Store, StoredPolicy
+from assentry.errors import InvalidArguments, KeyProblem, RunStopped
+from assentry.ports import Store, StoredPolicy, Vault
 
 if TYPE_CHECKING:
     from assentry.engine.holding import HeldRun
@@ -92,8 +93,12 @@ def _text(name: str, value: object) -> None:
 class Judgement:
     """Judges calls by the policy that is active in the store, or the built-in one where there is none."""
 
-    def __init__(self, store: Store, workspace: str, fallback: Policy | None = None) -> None:
+    def __init__(
+        self, store: Store, workspace: str, fallback: Policy | None = None, vault: Vault | None = None
+    ) -> None:
         self._store, self._workspace = store, workspace
+        self._vault = vault
+        """Opens what is sealed in a call on record, where that is judged again."""
         self._fallback = fallback or builtin_policy()
         self.policy: Policy = self._fallback
         self.version = self._latest = 0
@@ -301,7 +306,31 @@ class Judgement:
         context = Context(
             ask.agent, ask.run, ask.step, action.goal, action.why, action.confidence, action.cost, action.alternatives
         )
-        return self.judged(tool, action.args, context, now, facts, standing=ask.standing, grants=grants)
+        judged = self.judged(tool, action.args, context, now, facts, standing=ask.standing, grants=grants)
+        return (
+            self._with_what_is_sealed(judged, tool, request, context, now, facts, grants) if request.sealed else judged
+        )
+
+    def _with_what_is_sealed(
+        self, judged: tuple[Action, Assessment, Verdict], tool: "Tool", request: Request, context: Context,
+        now: datetime, facts: Sequence[Fact], grants: tuple[Grant, ...] | None,
+    ) -> tuple[Action, Assessment, Verdict]:  # fmt: skip
+        """Judged on what is sealed in it as well: the stricter holds. What cannot be opened here cannot be allowed."""
+        action, shown, verdict = judged
+        try:
+            if self._vault is None:
+                raise KeyProblem("no keys")
+            args = unsealed(self._vault, request.id, action.args, request.sealed)
+        except KeyProblem:
+            says = "what is sealed in it cannot be opened here, so it cannot be judged by the policy of now"
+            sealed = Trigger("sealed", says, GateKind.FORBID)
+            standing = request.ask.standing
+            given = self.judged(tool, action.args, context, now, facts, (sealed,), standing=standing, grants=grants)
+            return action, shown, given[2]
+        _, full, on_all = self.judged(tool, args, context, now, facts, standing=request.ask.standing, grants=grants)
+        risk = max(shown.risk, full.risk, key=lambda risk: risk.rank)
+        shown = replace(shown, effect=full.effect, risk=risk, vouched=full.vouched)
+        return action, shown, merged(on_all, verdict)
 
     def demands(self, tool: "Tool", request: Request, now: datetime) -> Verdict:
         """What a request demands of people by the policy of now: never less than it was asked with."""

@@ -65,6 +65,8 @@ class Tool:
     refresh: Lookup | None = None
     """Looks up again what an approval depended on, where it is old by the time it runs."""
     secret: frozenset[str] = frozenset()
+    hides: frozenset[str] = frozenset()
+    """Arguments of this call in which its agent hides what decides how dangerous it is."""
     function: Callable[..., Any] | None = None
     signature: Signature | None = None
     inject: Mapping[str, Any] = field(default_factory=dict)

@@ -38,7 +38,7 @@ Check = Callable[[Mapping[str, Json]], object]
 _TOO_LONG = 20_000
 _LONG_LINE = 60
 _MISSING: Any = object()
-_SEALED = "⟨secret "
+_SEALED = ("⟨secret ", "⟨hidden by the agent, ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _field(name: str, value: Json, schema: Json) -> Field:
     shape: Mapping[str, Json] = schema if isinstance(schema, Mapping) else {}
     told, kind = str(shape.get("description") or ""), shape.get("type")
     given, is_text = value is not _MISSING, isinstance(value, str)
-    if given and _SEALED in str(value)[:_TOO_LONG]:
+    if given and any(mark in str(value)[:_TOO_LONG] for mark in _SEALED):
         return Field(name, value, "fixed", told="sealed; it stays as it is")
     if given and len(pretty(value)) > _TOO_LONG:
         return Field(name, value, "fixed", told="too long for a form; ctrl+e opens your editor")

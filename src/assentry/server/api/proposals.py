@@ -108,7 +108,11 @@ class Proposal(Claims, Call):
         Field(default="", max_length=2_000_000, description="The arguments as canonical JSON instead, for numbers "
               "that JSON cannot carry."),
     ]  # fmt: skip
-    secret: Annotated[list[Name], Field(default=[], max_length=100, description="Arguments to be sealed.")]
+    secret: Annotated[
+        list[Name],
+        Field(default=[], max_length=100, description="Arguments to be sealed. A path, a recipient, an amount or a "
+              "command among them is marked as hidden by the agent, and the call waits for a person."),
+    ]  # fmt: skip
     says: Annotated[str, Field(default="", max_length=2_000, description="A line with {argument}s, for the card.")]
     options: Annotated[list[Choice], Field(default=[], max_length=20)]
     if_denied: Annotated[str, Field(default="", max_length=2_000)]
