@@ -14,10 +14,13 @@ from typing import Any
 
 from assentry.adapters.mcp_proxy.calls import ANSWERS, MOST_ROUNDS, Under, answers_in, as_allowed, is_new, round_of
 from assentry.adapters.mcp_proxy.held import Hearing, Manner
+from assentry.adapters.mcp_proxy.lines import Dropped
 from assentry.adapters.mcp_proxy.toolbox import Toolbox
+from assentry.adapters.mcp_proxy.upstream import NOBODY_KNOWS
 from assentry.adapters.mcp_proxy.wire import (
     INTERNAL,
     INVALID_REQUEST,
+    TOO_LONG,
     Message,
     ToClient,
     ToServer,
@@ -60,7 +63,7 @@ class Proxy:
     ) -> None:
         self.manner, self.tools = manner, Toolbox(manner, notebook)
         self._errands, self._notebook, self._to_client, self._to_server = errands, notebook, to_client, to_server
-        self._expected: set[str] = set()
+        self._expected: dict[str, Message] = {}
         """What the server was asked and has not answered; it answers nothing else."""
         self._hearing = Hearing(errands, manner, self._send)
         self._listing: dict[str, bool] = {}
@@ -253,7 +256,7 @@ class Proxy:
 
     async def _relay(self, message: Message) -> None:
         if "id" in message and "method" in message:
-            self._expected.add(ident(message["id"]))
+            self._expected[ident(message["id"])] = {"id": message["id"], "method": message["method"]}
         await self._to_server(message)
 
     async def _send(self, message: Message) -> None:
@@ -296,7 +299,7 @@ class Proxy:
         if number not in self._expected and message["id"] is not None:
             log.warning("the server answered what it has not been asked; that was left out")
             return None
-        self._expected.discard(number)
+        self._expected.pop(number, None)
         if number in self._ours:
             return await self._told_tools(number, message)
         if number in self._listing:
@@ -333,7 +336,7 @@ class Proxy:
         """
         number = message["id"]
         key = ident(number)
-        self._expected.discard(key)
+        self._expected.pop(key, None)
         if key in self._ours:
             return await self._told_tools(key, error(number, INTERNAL, says))
         self._listing.pop(key, None)
@@ -348,6 +351,27 @@ class Proxy:
         if message.get("method") == "tools/call":
             return await self._refused(number, says)
         return await self._send(error(number, INTERNAL, says))
+
+    async def lost_to(self, line: Dropped) -> None:
+        """The answer that this line was is lost; where it does not say whose that was, every answer may be."""
+        said = line.members
+        if "method" in said:
+            return None
+        if said.get("id") is None or isinstance(said["id"], bool):
+            return await self.lost_all(f"An answer of the MCP server is {TOO_LONG}. {NOBODY_KNOWS}")
+        asked = self._expected.get(ident(said["id"]))
+        if asked is not None:
+            await self.lost(asked, f"Its answer is {TOO_LONG}. {NOBODY_KNOWS}", sent=True)
+        return None
+
+    async def lost_all(self, says: str) -> None:
+        """No answer will come to anything that the server was asked."""
+        for asked in tuple(self._expected.values()):
+            await self.lost(asked, says, sent=True)
+
+    async def not_taken(self, line: Dropped) -> None:
+        """The client hears that its message was too long."""
+        await self._send(error(line.members.get("id"), INVALID_REQUEST, f"this is {TOO_LONG}; it was left out"))
 
     async def _reported(self, under: Under, message: Message) -> None:
         if under.told.simply_runs:

@@ -11,6 +11,7 @@ ToServer = Callable[[Message], Awaitable[None]]
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of one message."""
+TOO_LONG = f"larger than {LONGEST // 1024**2} MiB"
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 """Since 2026-07-28 every message of a client says how it speaks, under these names of its `_meta`."""
