@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
+from posixpath import normpath
 from typing import Any
+from urllib.parse import unquote
 
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Json
@@ -27,6 +29,12 @@ MOST_TEXT = 120_000
 HEAD = TAIL = 20_000
 SEEN = 300
 """So much of a path is kept."""
+_SHORT = 100
+"""A text up to this is always read in full."""
+_LONGEST_PATH = 4_096
+"""No system opens a longer one."""
+_ENCODED = 4
+"""How often a path may be percent-encoded."""
 _NUMBERS = (int, float, Decimal)
 _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
@@ -38,7 +46,7 @@ _LINKED = re.compile(r"://|www\.|\b(?:https?|ftp|wss?):", re.I)
 _SPOILT_BY_LENGTH = (
     (kinds.PLACE, "environment"), (kinds.PATH, "paths"), (kinds.PATH, "credentials"), (kinds.COMMAND, "environment"),
     (kinds.COMMAND, "credentials"), (kinds.COMMAND, "sudo"), (kinds.COMMAND, "to_shell"), (kinds.SQL, "tables"),
-    (kinds.LISTED, "count"),
+    (kinds.LISTED, "count"), (kinds.PROGRAM, "destroys"),
 )  # fmt: skip
 """What a text that was not read in full may hide, by the kind of its field."""
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
@@ -70,6 +78,20 @@ def _currency(value: Json) -> str:
 def _is_sum(key: str, value: Json) -> bool:
     scalar = isinstance(value, (str, *_NUMBERS)) and not isinstance(value, bool) and value != ""
     return scalar and bool(kinds.of(key) & kinds.AMOUNT)
+
+
+def packed(kind: int, value: str) -> str:
+    """A long `value` without the blanks around it and, where it is a path, without the parts that lead nowhere."""
+    text = value.strip()
+    if len(text) > HEAD + TAIL and "\n" not in text and (kind & kinds.PATH or looks_like_path(text)):
+        path = text.replace("\\", "/")
+        for _ in range(_ENCODED):
+            if "%" not in path:
+                break
+            path = unquote(path)
+        path = normpath(path)
+        return path if len(path) <= _LONGEST_PATH else text
+    return text
 
 
 class Look:
@@ -219,14 +241,21 @@ class Look:
         length = len(value)
         if kind & _LIKE_LISTS and length > 2 and self.listed(key, kind, value):
             return
-        if length > HEAD + TAIL or length > self.text_left:
-            value = self.ends(value)
+        if length > HEAD + TAIL:
+            value = packed(kind, value)
+            length = len(value)
+        if length > HEAD + TAIL or (length > _SHORT and length > self.text_left):
+            if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
+                self.reach(key, kind, value)
             for bit, name in _SPOILT_BY_LENGTH:
-                if kind & bit:
+                if kind & bit and not (
+                    name == "credentials" and kind & kinds.MAYBE_PATH and not looks_like_path(value)
+                ):
                     self.unread(name)
+            value = self.ends(value)
             if kind & kinds.RECIPIENT or (self.sends and not kind & (kinds.PROSE | kinds.SENDER)):
                 self.unread("external")
-        if length > 100:
+        if length > _SHORT:
             self.text_left -= len(value)
         if kind:
             self.known_text(key, kind, value)
@@ -377,14 +406,14 @@ class Look:
             self.note("credentials", (seen,))
 
     def reach(self, key: str, kind: int, value: str) -> None:
-        bare = value.strip().lower()
+        bare = " ".join(value.lower().split())
         if bare in _EVERYBODY:
             self.unbounded = f"{key} is {value.strip()!r}"
         elif not bare and kind & kinds.FILTER:
             self.unbounded = f"{key} is empty"
         elif "*" in bare and " " not in bare:
             self.unbounded = f"{key} holds a wildcard"
-        elif kind & kinds.FILTER and len(bare) <= 400 and _EVERY_ROW.fullmatch(bare):
+        elif kind & kinds.FILTER and _EVERY_ROW.fullmatch(bare):
             self.unbounded = f"{key} holds for everything"
 
     def program(self, kind: int, value: str) -> None:

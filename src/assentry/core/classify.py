@@ -359,6 +359,7 @@ _HARMLESS_BESIDE = {
     "sql": frozenset(f"{_ASIDE} params parameters bindings limit max_rows database db schema connection_id".split()),
 }
 """Arguments that change nothing about what a command or a statement does."""
+_RIGHTS = frozenset({"sudo", "to_shell"})
 _DESTROYS = FAMILY_EFFECTS[Family.REMOVE]
 _CHANGES = FAMILY_EFFECTS[Family.CHANGE]
 
@@ -368,6 +369,8 @@ def _text_itself(call: _Call, found: _Found) -> None:
     text = call.profile.text
     if "destroys" in found:
         call.becomes(_DESTROYS, f"What it runs destroys: {found['destroys'].says}.")
+    elif "destroys" in _unread(found):
+        call.becomes(_DESTROYS, "What it runs may destroy: it is too long to be read in full.")
     elif "only_reads" in found:
         if (
             text in _HARMLESS_BESIDE
@@ -471,6 +474,10 @@ def _alarms(call: _Call, found: _Found) -> None:
     """What is alarming whatever the operator declared of the action in general."""
     if "credentials" in found:
         call.at_least(Risk.CRITICAL, f"It touches {found['credentials'].says}.")
+    elif "credentials" in _unread(found):
+        call.at_least(
+            Risk.CRITICAL, "It may touch where credentials are kept: where it leads could not be read in full."
+        )
     if "unbounded" in found and not call.effect.is_read:
         call.at_least(Risk.DANGEROUS, f"There is {found['unbounded'].says}.")
     if "secret" in found and call.effect.outside and not call.effect.is_read:
@@ -479,6 +486,8 @@ def _alarms(call: _Call, found: _Found) -> None:
     if "sudo" in found or "to_shell" in found:
         how = "text that comes from elsewhere" if "to_shell" in found else "with the rights of an administrator"
         call.at_least(Risk.DANGEROUS, f"It runs {how}.")
+    elif not _RIGHTS.isdisjoint(_unread(found)):
+        call.at_least(Risk.DANGEROUS, "What it runs could not be read in full.")
 
 
 _LOOKS = (_text_itself, _operation, _recipients, _money, _environment, _alarms)
