@@ -1,5 +1,5 @@
 """Generated recipients, links, amounts and paths, each read by Assentry and by standard parsers: ours is never the
-kinder reading.
+kinder reading. What is padded is read beside the same without its padding.
 
 The generators and the judges are those of `tests/core/test_kinder_readings.py`. A judge is a pure function that says
 what is wrong with our reading of one text, or nothing.
@@ -16,12 +16,13 @@ from email.headerregistry import HeaderRegistry
 from email.utils import getaddresses
 from urllib.parse import unquote, urlsplit
 
+from assentry.core import argument_look, link_text, money_text, place_text, recipient_text
 from assentry.core import facts as derived
-from assentry.core import link_text, money_text, place_text, recipient_text
 from assentry.core.facts import fact_view, facts_of
 from assentry.core.recipient_text import Whom
 from tests.evidence import planted
 from tests.evidence.outcome import Control, Outcome
+from tests.evidence.padding import a_padded, judged_padded
 from tests.evidence.processes import Say, answer, fork, listen
 
 OURS = "ours.example"
@@ -305,6 +306,7 @@ KINDS: dict[str, tuple[Callable[[Dice], str], Callable[[str], str]]] = {
     "links": (a_link, judged_link),
     "amounts": (an_amount, judged_amount),
     "paths": (a_path, judged_path),
+    "paddings": (a_padded, judged_padded),
 }
 
 
@@ -357,8 +359,13 @@ def names_are_ours() -> None:
     )
 
 
+def what_was_cut_was_harmless() -> None:
+    """A long text is judged by its beginning and its end, as if there were nothing between them."""
+    planted.swap(argument_look, "_SPOILT_BY_LENGTH", ())
+
+
 PLANTED = (
-    lists_read_loosely, what_stands_behind_an_at_is_the_host, points_part_decimals, percent_signs_are_not_read, names_are_ours,
+    what_was_cut_was_harmless, lists_read_loosely, what_stands_behind_an_at_is_the_host, points_part_decimals, percent_signs_are_not_read, names_are_ours,
 )  # fmt: skip
 
 
@@ -367,7 +374,7 @@ def run(seed: int, cases: int, progress: Callable[[str], None]) -> Outcome:
     count = max(1, cases // size)
     outcome = Outcome(
         "facts",
-        "generated recipients, links, amounts and paths beside standard parsers: never the kinder reading",
+        "generated recipients, links, amounts, paths and padding beside standard parsers: never the kinder reading",
         ("I21",),
         seed,
         sizes={f"{kind}": count * size for kind in KINDS},
