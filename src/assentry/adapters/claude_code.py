@@ -11,6 +11,7 @@ from typing import Any
 from assentry.adapters.tool_calls import kept, whole
 from assentry.core.action import Json
 from assentry.core.canonical import canonical, restore
+from assentry.core.text import shortened
 from assentry.engine.errands import Errand, Errands, Notebook, begun, changed_words, forget, proposed, waits
 from assentry.errors import AssentryError, InvalidArguments
 
@@ -101,7 +102,7 @@ async def after(errands: Errands, event: Mapping[str, Any], folder: Path) -> Jso
         return {}
     request_id, fence, let_go = found
     name = event.get("hook_event_name")
-    error = whole(str(event.get("error") or "it failed")[:20_000]) if name == "PostToolUseFailure" else ""
+    error = whole(shortened(str(event.get("error") or "it failed"), 20_000)) if name == "PostToolUseFailure" else ""
     is_other = _digest(event) != let_go
     if is_other:
         error = f"{OTHERWISE} {error}".rstrip()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from assentry.core.action import Json
-from assentry.core.text import visible
+from assentry.core.text import shortened, visible
 from assentry.errors import InvalidArguments, PolicyError
 
 _NOT_IN_TEXT: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE
@@ -271,7 +271,7 @@ def _key_text(value: Json) -> str:
 
 
 def _one_line(text: object) -> str:
-    return " ".join(str(text or "it cannot be read").split())[:160]
+    return shortened(" ".join(str(text or "it cannot be read").split()), 160)
 
 
 @dataclass(frozen=True, slots=True)

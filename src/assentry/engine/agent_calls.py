@@ -22,6 +22,7 @@ from assentry.core.run import RunState
 from assentry.core.run_life import Progress
 from assentry.core.running import LEASE
 from assentry.core.switch import Setting
+from assentry.core.text import shortened
 from assentry.core.verdict import GateKind, Trigger
 from assentry.engine.asking import Named
 from assentry.engine.callers import every, moved, name_at_server
@@ -94,7 +95,7 @@ class Unheld(Execution):
         """The error is on record; told twice, it is so once."""
         if request.state is State.FAILED and request.fence == fence:
             return request
-        told = str(redacted(self._vault, error, self._secrets(request)))[:2000]
+        told = shortened(str(redacted(self._vault, error, self._secrets(request))), 2_000)
         return await self._end(request, Fail(fence, told))
 
 

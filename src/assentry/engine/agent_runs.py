@@ -18,6 +18,7 @@ from assentry.core.request import STOPS, Request, State
 from assentry.core.run import PlanStep, Run, RunState
 from assentry.core.run_life import Failed, Finished, Live, Park, RunEvent, Stopped
 from assentry.core.running import LEASE
+from assentry.core.text import shortened
 from assentry.engine.agent_calls import AgentCalls, ProxiedRun
 from assentry.engine.holding import as_json
 from assentry.engine.hosting import Resumption, begin, begin_inside, new_run, taken_up
@@ -157,7 +158,7 @@ class AgentRuns(AgentCalls):
 
     async def fail_run(self, run_id: str, fence: int, error: str) -> Run:
         """The run is over, and what went wrong is on record."""
-        told = str(redacted(self._office.vault, error))[:2000]
+        told = shortened(str(redacted(self._office.vault, error)), 2_000)
         return await self._ended(run_id, fence, Failed(fence, told), RunState.FAILED)
 
     async def cancel_run(self, run_id: str, reason: str = "") -> Run:

@@ -24,6 +24,7 @@ from assentry.core.run import Run
 from assentry.core.run_life import Charge, advance_run
 from assentry.core.running import LEASE
 from assentry.core.scope import cost, uses
+from assentry.core.text import shortened
 from assentry.engine.office import Held, nobody_holds
 from assentry.engine.portal import Portal
 from assentry.engine.sealing import redacted, unsealed
@@ -277,7 +278,7 @@ class Execution:
             text = redacted(self._vault, f"{type(problem).__name__}: {problem}", self._secrets(request))
         except Exception:  # noqa: BLE001  an error that cannot be told is one all the same
             text = type(problem).__name__
-        return str(text)[:2000]
+        return shortened(str(text), 2_000)
 
     def _secrets(self, request: Request) -> list[str]:
         return [self._vault.unseal(request.id, secret) for secret in request.sealed.values()]

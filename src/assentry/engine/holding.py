@@ -34,6 +34,7 @@ from assentry.core.run_life import (
     advance_run,
 )
 from assentry.core.situation import Standing
+from assentry.core.text import shortened
 from assentry.engine.flights import Flights
 from assentry.engine.office import INSIDE, Held, HeldUp, Office
 from assentry.engine.sealing import redacted
@@ -139,7 +140,7 @@ class HeldRun:
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
         clean, name = (str(redacted(self._office.vault, said)) for said in (text, source))
-        seen = Observation(name, clean[:EXCERPT], trusted)
+        seen = Observation(name, shortened(clean, EXCERPT), trusted)
         await self._move(lambda fence: Progress(fence, observation=seen))
 
     async def _checked_in(self) -> None:
@@ -371,7 +372,7 @@ class HeldRun:
     def _in_words(self, problem: BaseException) -> str:
         """The error as it can be kept, whatever its own words are."""
         try:
-            said = str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000]
+            said = shortened(str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}")), 2_000)
         except Exception:  # noqa: BLE001  an error that cannot be told is one all the same
             said = type(problem).__name__
         return said.encode(errors="replace").decode()

@@ -14,6 +14,7 @@ from assentry.adapters.claude_code import WITHIN, errand_in
 from assentry.adapters.hosted import one_decided
 from assentry.adapters.tool_calls import ToolCall, ToolCalls
 from assentry.core.action import Declaration, Json
+from assentry.core.text import shortened
 from assentry.engine.gate import Gate
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import current_run
@@ -136,7 +137,7 @@ class AttachedClaude:
         async def work() -> None:
             described = {"original": original or prompt, "scope": scope, "key": key, "host": self._host}
             try:
-                async with self._gate.run(goal or prompt[:200], **described) as run:
+                async with self._gate.run(goal or shortened(prompt, 200), **described) as run:
                     state = {"prompt": prompt, "session": "", "deferred": False, "asked": {}}
                     run.snapshot(state)
                     run.outcome = await self._gone(state, prompt, messages.put_nowait)

@@ -15,7 +15,7 @@ from assentry.adapters.tool_calls import Given, Standing, ToolCall, ToolCalls, f
 from assentry.core.action import Json
 from assentry.core.canonical import canonical
 from assentry.core.request import Request
-from assentry.core.text import visible
+from assentry.core.text import shortened, visible
 from assentry.engine.errands import changed_words
 from assentry.errors import AssentryError, Denied, GuardError, Parked, RunStopped
 
@@ -99,7 +99,7 @@ class Hooks:
             told = f"Assentry: {words}. It is on record as failed. Tell whoever you work for."
             said = {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": told}}
         elif event["hook_event_name"] == "PostToolUseFailure":
-            flight.ended.set_exception(_ToolFailed(whole(str(event.get("error") or "it failed")[:20_000])))
+            flight.ended.set_exception(_ToolFailed(whole(shortened(str(event.get("error") or "it failed"), 20_000))))
         else:
             flight.ended.set_result(kept(event.get("tool_response")))
         with suppress(_ToolFailed, AssentryError):

@@ -4,6 +4,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from assentry.core.text import shortened
+
 Message = Mapping[str, Any]
 ToClient = Callable[[bytes], Awaitable[None]]
 """Lines, each with the end of one; what a server wrote goes on as it is."""
@@ -38,7 +40,7 @@ def ident(number: Any) -> str:
 
 def as_text(said: Any) -> str:
     """What was said, as plain text that can be kept whatever is in it."""
-    return json.dumps(said, sort_keys=True)[:20_000]
+    return shortened(json.dumps(said, sort_keys=True), 20_000)
 
 
 def part(message: Any, name: str) -> dict[str, Any]:

@@ -162,6 +162,9 @@ def banners(
     if nobody:
         rows.append(line((f" {cut(inert(nobody), width - 2)} ".ljust(width), look.loud)))
     rows += [line((f" ▌ {cut(inert(says), width - 4)} ".ljust(width), look.loud)) for says in held_up[:3]]
+    if len(held_up) > 3:
+        more = f"… and {len(held_up) - 3} more switches are set"
+        rows.append(line((f" ▌ {cut(more, width - 4)} ".ljust(width), look.loud)))
     return rows
 
 

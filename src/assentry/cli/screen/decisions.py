@@ -22,6 +22,7 @@ from assentry.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, 
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate, Finding, Opinion
 from assentry.core.request import Request
+from assentry.core.text import shortened
 from assentry.core.verdict import GateKind
 from assentry.errors import ConfirmationNeeded, InvalidDecision, NotAllowed
 
@@ -100,7 +101,7 @@ class Decisions:
         if option.forbidden:
             raise InvalidDecision(f"policy forbids option {number + 1}; choose another, or deny")
         look, confirm = self._look(), ""
-        heading = f"Choose {number + 1}: {inert(option.label)[:200]}"
+        heading = f"Choose {number + 1}: {shortened(inert(option.label), 200)}"
 
         def draw(width: int, whole: bool) -> list[Row]:
             return option_summary(found, option, width, look, whole=whole)
@@ -146,7 +147,7 @@ class Decisions:
             )
         picked = await self._ask(
             Pick(
-                f"Deny: {inert(found.title)[:160]}",
+                f"Deny: {shortened(inert(found.title), 160)}",
                 self._look(),
                 REASONS,
                 own_words="or say it in your own words; the agent is told",
@@ -165,7 +166,7 @@ class Decisions:
         """Back to the agent with instructions."""
         found = shown.brief
         told = "What should be different in the next draft? The agent is told, and proposes again."
-        heading = f"Send back: {inert(found.title)[:160]}"
+        heading = f"Send back: {shortened(inert(found.title), 160)}"
         text = await self._ask(Words(heading, self._look(), told, draft=f"send back {found.id}"))
         if text is None:
             return None
@@ -179,7 +180,7 @@ class Decisions:
         if not allows_changes(request):
             raise InvalidDecision(ALLOWS_NO_CHANGES)
         while True:
-            heading = f"Modify {found.code}: {inert(found.action)[:100]}"
+            heading = f"Modify {found.code}: {shortened(inert(found.action), 100)}"
             form = Form(heading, self._look(), args, found.schema, lambda changed: self._candidate(request, changed))
             args = await self._ask(form)
             if args is None:
@@ -238,7 +239,7 @@ class Decisions:
         begin = inert(begin, lines=True) if len(begin) < 2_000 else ""
         text = await self._ask(
             Words(
-                inert(question.text)[:300],
+                shortened(inert(question.text), 300),
                 self._look(),
                 told,
                 begin=begin,
@@ -259,7 +260,7 @@ class Decisions:
         look = self._look()
 
         def draw(width: int, _: bool) -> list[Row]:
-            told = flow([(inert(question.text, lines=True)[:2_000], look.claim)], width)
+            told = flow([(shortened(inert(question.text, lines=True), 2_000), look.claim)], width)
             return [*told, BLANK, *flow([(inert(choice, lines=True), look.strong)], width, ("→ ", look.accent))]
 
         if not await self._ask(Confirm("Answer with this?", look, draw, "yes, answer")):
@@ -280,7 +281,7 @@ class Decisions:
         found, look = shown.brief, self._look()
         picked = await self._ask(
             Pick(
-                f"What became of it? {inert(found.title)[:160]}",
+                f"What became of it? {shortened(inert(found.title), 160)}",
                 look,
                 [told for _, told in _FINDINGS],
                 own_words="what you saw, for the record (optional; write it first, then pick)",
@@ -304,7 +305,7 @@ class Decisions:
         """A word on what already ran."""
         note = ""
         if opinion is None:
-            heading = f"Review: {inert(shown.brief.title)[:160]}"
+            heading = f"Review: {shortened(inert(shown.brief.title), 160)}"
             choices = ("Accept: it was right to run", "Flag: it should not have run like this")
             picked = await self._ask(
                 Pick(heading, self._look(), choices, own_words="a note (optional)", must_pick=True)

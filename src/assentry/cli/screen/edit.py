@@ -28,7 +28,7 @@ from assentry.cli.screen.paper import Slab
 from assentry.cli.screen.writing import Area, Line
 from assentry.core.action import Json
 from assentry.core.canonical import restore
-from assentry.core.text import visible
+from assentry.core.text import shortened, visible
 from assentry.errors import AssentryError
 from assentry.system import editor_command
 
@@ -120,7 +120,7 @@ def read(field: Field, now: Any) -> Json:
     except (ValueError, RecursionError, AssentryError) as problem:
         what = {"integer": "a whole number", "number": "a number"}.get(field.kind, "JSON")
         place = f" (line {problem.lineno})" if isinstance(problem, json.JSONDecodeError) else ""
-        raise Unreadable(f"{inert(field.name)[:40]} is not {what}{place}") from None
+        raise Unreadable(f"{shortened(inert(field.name), 40)} is not {what}{place}") from None
 
 
 def _number(text: str) -> int | float:
@@ -167,7 +167,7 @@ class Form(Dialog[Mapping[str, Json]]):
 
     def _label(self, field: Field) -> Callable[[int], Any]:
         def draw(width: int) -> Any:
-            name, told = inert(field.name)[:200], inert(field.told)[:300]
+            name, told = shortened(inert(field.name), 200), shortened(inert(field.told), 300)
             return flow([(name, self.look.strong), (f"  {told}" if told else "", self.look.faint)], width)
 
         return draw
@@ -218,7 +218,7 @@ def _editor(field: Field, number: int) -> Widget | None:
             return None
         case "choice":
             options = [
-                (Text(inert(json.dumps(choice) if isinstance(choice, bool) else choice)[:200]), spot)
+                (Text(shortened(inert(json.dumps(choice) if isinstance(choice, bool) else choice), 200)), spot)
                 for spot, choice in enumerate(field.choices)
             ]
             if field.value is _MISSING:

@@ -9,7 +9,7 @@ from assentry.core.briefing import Briefing, Difference, OptionLine, brief
 from assentry.core.canonical import restore
 from assentry.core.request import Kind, Request, Review, State
 from assentry.core.run import Run
-from assentry.core.text import ago, span
+from assentry.core.text import ago, counted, span
 from assentry.server.looks.forms import Field, form_for
 from assentry.server.looks.values import Look, Sources, any_folded, arguments, opened, value_look
 from assentry.telling.background import Background, Ways, first_parts
@@ -18,6 +18,7 @@ from assentry.telling.told import SHAPES, Part, Tone
 
 WAYS = Ways("a", "r", "p", "g", "d", "s", "every round is on the page of the request it revises")
 
+_PLANNED = 6
 _WORDS = {"safe": "Safe", "risky": "Risky", "dangerous": "Dangerous", "critical": "Critical"}
 
 
@@ -146,7 +147,7 @@ def card_look(
         run=about.run,
         run_words=_run_words(about.run, now),
         steps=tuple(_step(each, now, each.id == request.id) for each in steps),
-        planned=tuple(each.says for each in about.run.plan if not each.done)[:6] if about.run is not None else (),
+        planned=_planned(about.run) if about.run is not None else (),
         before=tuple(_before(each, now) for each in similar),
         since_last=_since(last, request),
         last_code=last.code if last is not None else "",
@@ -164,6 +165,13 @@ def card_look(
         alike=alike,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
     )
+
+
+def _planned(run: Run) -> tuple[str, ...]:
+    """What the agent still plans; of much, what comes first."""
+    left = [each.says for each in run.plan if not each.done]
+    more = (f"… and {counted(len(left) - _PLANNED, 'more step')}",) if len(left) > _PLANNED else ()
+    return (*left[:_PLANNED], *more)
 
 
 def _likeness(request: Request, why_not: str) -> str:
