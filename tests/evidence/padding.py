@@ -8,7 +8,7 @@ from assentry.core.action import Risk
 from assentry.core.classify import classify, profile
 from assentry.core.declared import Said
 
-LENGTHS = (1, 500, 39_999, 60_000, 200_000)
+LENGTHS = (1, 500, 9_000, 39_999, 60_000, 200_000)
 Pad = Callable[[int, str], str]
 
 AROUND: dict[str, Pad] = {
@@ -59,6 +59,12 @@ CASES = [
         for pad in COMMANDS.items()
     ),
     *(
+        (action, key, text, pad)
+        for action, key in (("create_job", "command"), ("create_job", "code"))
+        for text in ("rm -rf /srv", "git push --force", "x; sudo ls")
+        for pad in COMMANDS.items()
+    ),
+    *(
         ("query_database", "sql", text, pad)
         for text in ("drop table x", "delete from x", "update x set a = 1", "select 1")
         for pad in SQLS.items()
@@ -75,7 +81,7 @@ def risk(action: str, key: str, text: str, trusted: bool) -> Risk:
 
 def a_padded(dice: random.Random) -> str:
     """A case, a length and whether the source is vouched for, as text; most are short, for long ones take long."""
-    length = dice.choices(LENGTHS, (40, 50, 4, 4, 2))[0]
+    length = dice.choices(LENGTHS, (40, 45, 6, 4, 3, 2))[0]
     return json.dumps(
         [dice.randrange(len(CASES)), length if length > 500 else dice.randint(1, length), dice.random() < 0.5]
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from assentry.core.shell_grammar import Parsed, parse_shell
 from assentry.core.shell_reading import what_reads
 
-LONGEST_COMMAND = 8_000
+LONGEST_COMMAND = 40_000
 """What is longer is read at its head and tail, and never counts as only reading."""
 
 
