@@ -155,6 +155,7 @@ class Store(Protocol):
         awaiting: Sequence[str] = (),
         agent: str = "",
         policy: int | None = None,
+        exclusive: bool = False,
     ) -> Change | None:
         """The change that `step` made of the current state, durably committed.
 
@@ -167,6 +168,8 @@ class Store(Protocol):
         What was judged by a policy names its version (0: no policy was ever applied); where another one is active
         when this commits, `PolicyMoved` is raised.
         What only an `agent` that nobody holds up may do names it: `step` sees the switches that hold it up.
+        What takes something away from agents (a stop switch, a revoked grant) is `exclusive`, as a new policy is: once
+        it returns, nothing that names a policy or an agent and was made from how things were before commits any more.
         `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
         transaction, that it is still current and that no deadline the step looked at has passed.
         """
@@ -370,6 +373,11 @@ class Store(Protocol):
         `None` instead of ids means: something may have changed, look again. Returns how to stop watching.
         Ids that are not requests (a policy, a grant, a run, a switch) are passed as `policy:`, `grant:` … keys.
         """
+        ...
+
+    @property
+    def hears(self) -> bool:
+        """What other processes commit is noticed, as far as can be told; true also where nobody watches."""
         ...
 
     async def backup(self, target: str) -> None:

@@ -165,14 +165,21 @@ class AgentCalls:
             context = in_run(context, active, made.name, plain)
         made, fired = holding_what_hides(made, plain, fired)
         prepared = self._calls.prepare(made, plain, context, {}, fired)
-        if self._calls.runs_at_once(prepared):
-            self._calls.note(prepared)
+        while self._calls.runs_at_once(prepared):
             if active is not None:
                 await active.read_once()
-            return None
+            if self._calls.may_run_now(prepared):
+                self._calls.note(prepared)
+                return None
+            await self._until_go(patience)
+            prepared = self._calls.prepared_again(prepared)
         named = self._named(caller)
         request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False, caller=named))
         return self._own(request)
+
+    async def renewed(self) -> None:
+        """The policy by which gates are foreseen is current."""
+        await self._judgement.renewed()
 
     def foreseen(self, made: Tool, args: Mapping[str, Json], fired: tuple[Trigger, ...] = ()) -> GateKind:
         """The gate that policy would have for the call. Nothing is proposed, and nobody hears of it."""

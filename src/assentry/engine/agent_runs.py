@@ -131,6 +131,7 @@ class AgentRuns(AgentCalls):
             raise InvalidArguments(f"a run stops at one of: {', '.join(sorted(STOPS))}")
         await self._until_go(0)
         active = await self.held(run_id, fence)
+        await self.renewed()
         prepared = stop_call(self._calls, Context(agent=self.agent), active, point)
         if prepared is None:
             return None

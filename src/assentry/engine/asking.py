@@ -66,6 +66,8 @@ class Prepared:
     """Where its run stood when it was judged."""
     policy: int = 0
     """The version of the policy by which it was judged: it goes on record under no other."""
+    until: float = 0.0
+    """Until when it may run by what it was judged by, as the judgement's clock counts."""
 
 
 @dataclass(slots=True)
@@ -133,19 +135,38 @@ class Asking:
         if context.key and not context.run:
             context = replace(context, run=context.agent)
         # Asked before judging: should another one become active in between, it is taken for the older one.
-        now, policy = datetime.now(UTC), self.judgement.version
+        now, policy, until = datetime.now(UTC), self.judgement.version, self.judgement.until
         standing = self.judgement.standing(context, now)
         action, assessment, verdict = self.judgement.judged(tool, args, context, now, fired=fired, standing=standing)
         if context.active is not None and verdict.gate is GateKind.RUN and not assessment.only_reads:
             # In a run it is put on record with its result, so that a run that is taken again does not repeat it.
             verdict = replace(verdict, gate=GateKind.WATCH)
         return Prepared(
-            tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing, policy=policy
+            tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing, policy=policy,
+            until=until,
         )  # fmt: skip
 
     def runs_at_once(self, prepared: Prepared) -> bool:
         """The call need not be on record before it runs; a line about it will be, soon."""
         return prepared.verdict.gate is GateKind.RUN and prepared.tool.facts is None and not prepared.tool.detached
+
+    def may_run_now(self, prepared: Prepared) -> bool:
+        """What it was judged by still holds. Asked last of all, right before a call that simply runs does."""
+        return self.judgement.holds(prepared.until)
+
+    async def judged_anew(self, prepared: Prepared, patience: float | None) -> Prepared:
+        """The call, judged by what is read now: it could not run while what it was judged by was known to hold."""
+        active = prepared.context.active
+        if active is not None:
+            await active.until_going()
+        else:
+            await self.judgement.until_go(prepared.context.agent, patience)
+        await self.judgement.renewed()
+        return self.prepared_again(prepared)
+
+    def prepared_again(self, prepared: Prepared) -> Prepared:
+        """The same call, judged by what is known now."""
+        return self.prepare(prepared.tool, prepared.args, prepared.context, prepared.injected, prepared.fired)
 
     def note(self, prepared: Prepared) -> None:
         """A line about a call that simply runs is on its way to the log."""

@@ -120,6 +120,7 @@ class LocalErrands:
 
     async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]:
         """The gate that each of these calls would have, if it could be proposed; nothing is proposed."""
+        await self._calls.renewed()
         return [self._foreseen(errand) for errand in errands]
 
     def _foreseen(self, errand: Errand) -> GateKind | None:

@@ -48,7 +48,6 @@ from assentry.errors import (
     GuardError,
     NotFound,
     Parked,
-    PolicyError,
     PolicyMoved,
 )
 from assentry.ports import Store, Vault
@@ -89,7 +88,7 @@ class Gate(Proposer):
         self._tools: dict[str, Tool] = {}
         self._context = Context(agent=agent)
         self._hub = Hub(store, workspace)
-        self._judgement = Judgement(store, workspace, fallback, vault)
+        self._judgement = Judgement(store, workspace, fallback, vault, submit=self._portal.submit)
         worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._execution = Execution(store, vault, self._portal, worker, lease)
         user = asked_by if asked_by is not None else os_user()
@@ -182,10 +181,7 @@ class Gate(Proposer):
 
     async def _refresh(self) -> None:
         try:
-            await self._judgement.refresh()
-        except PolicyError as problem:
-            log.error("the active policy cannot be loaded, so everything that changes something waits: %s", problem)  # noqa: TRY400
-            self._judgement.lock_down("it does not load in this version; see the log")
+            await self._judgement.look_again()
         except AssentryError as problem:
             log.warning("the active policy could not be read and is tried again: %s", problem)
             await asyncio.sleep(RETRY_SECONDS)

@@ -34,7 +34,7 @@ async def give(store: Store, workspace: str, by: Principal, terms: Terms) -> Gra
         return Change(grants=(grant,), entries=(_entry(grant, "grant.given", by.name, view.now),))
 
     try:
-        await store.transact(workspace, None, step, policy=policy.version)
+        await store.transact(workspace, None, step, policy=policy.version, exclusive=True)
     except PolicyMoved:
         return await give(store, workspace, by, terms)
     return made[0]
@@ -54,7 +54,7 @@ async def take_back(store: Store, workspace: str, by: Principal, grant: Grant) -
             return Change()
         return Change(grants=(ended,), entries=(_entry(ended, "grant.revoked", by.name, view.now),))
 
-    await store.transact(workspace, None, step, grants=(grant.id,))
+    await store.transact(workspace, None, step, grants=(grant.id,), exclusive=True)
     return made[0]
 
 

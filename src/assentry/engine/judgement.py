@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import logging
+import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from assentry.core.action import Action, Assessment, Fact, Json
 from assentry.core.canonical import canonical, digest
@@ -18,7 +22,7 @@ from assentry.core.decision import Candidate, Rejudged
 from assentry.core.declared import Said
 from assentry.core.grant import Grant, concerns, is_live
 from assentry.core.judge import is_stricter, judge, merged, why_void
-from assentry.core.policy import Mode, Policy, builtin_policy
+from assentry.core.policy import SHORTEST_KNOWN, Mode, Policy, builtin_policy
 from assentry.core.request import STOPS, Kind, Request
 from assentry.core.run import RunState
 from assentry.core.situation import Standing, in_situation
@@ -31,14 +35,23 @@ from assentry.engine.office import HeldUp
 from assentry.engine.sealing import unsealed
 from assentry.engine.threads import in_thread
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
-from assentry.errors import InvalidArguments, KeyProblem, RunStopped
+from assentry.errors import AssentryError, InvalidArguments, KeyProblem, PolicyError, RunStopped, StoreError
 from assentry.ports import Store, StoredPolicy, Vault
+from assentry.system import clock
 
 if TYPE_CHECKING:
     from assentry.engine.holding import HeldRun
     from assentry.engine.tool import Tool
 
 T = TypeVar("T")
+Submit = Callable[[Coroutine[Any, Any, None]], "Future[None]"]
+"""Has the work done on some event loop that goes on."""
+
+log = logging.getLogger("assentry.judgement")
+
+READ_SECONDS = 10.0
+"""How long reading may take before a call that needs it is refused: a database that hangs must not hang everything."""
+_READ_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +104,31 @@ def _text(name: str, value: object) -> None:
 
 
 class Judgement:
-    """Judges calls by the policy that is active in the store, or the built-in one where there is none."""
+    """Judges calls by the policy that is active in the store, or the built-in one where there is none.
+
+    What it knows of policy, grants and switches is good for `limits.known_for` from when it was read. Later nothing runs
+    by it: it is read again first. `submit` is where that is done; without it, on the loop of whoever waits.
+    """
 
     def __init__(
-        self, store: Store, workspace: str, fallback: Policy | None = None, vault: Vault | None = None
+        self,
+        store: Store,
+        workspace: str,
+        fallback: Policy | None = None,
+        vault: Vault | None = None,
+        *,
+        submit: Submit | None = None,
     ) -> None:
         self._store, self._workspace = store, workspace
         self._vault = vault
         """Opens what is sealed in a call on record, where that is judged again."""
+        self._submit = submit or _on_this_loop
+        self.until = 0.0
+        """Until when what is known here may be gone by, as `clock` counts."""
+        self._half = 0.0
+        """From when on it is read again while it is still good."""
+        self._reading: Future[None] | None = None
+        self._unusable: tuple[int, PolicyError] | None = None
         self._fallback = fallback or builtin_policy()
         self.policy: Policy = self._fallback
         self.version = self._latest = 0
@@ -113,12 +143,13 @@ class Judgement:
         self._holds_reads = self._was_read = False
         self._held_up: list[Ear] = []
         self._asked, self._told, self._judges_by, self._taking = count(1), 0, 0, threading.Lock()
+        self._starting = threading.Lock()
         self._profiles: dict[tuple[str, int], tuple[Tool, Profile]] = {}
 
     async def refresh(self) -> None:
         """The policy, the grants and the switches are those of the store."""
         store, workspace = self._store, self._workspace
-        mine = next(self._asked)
+        mine, began = next(self._asked), clock()
         switches, stored, grants = await asyncio.gather(
             store.switches(workspace), store.policy(workspace), store.grants(workspace)
         )
@@ -139,6 +170,88 @@ class Judgement:
                 self._judges_by = mine
                 self.policy, self.version, self.grants = policy, 0 if stored is None else stored.version, grants
                 self._locked, self._was_read = None, True
+                self._good_for(began, policy.limits.known_for.total_seconds())
+
+    def _good_for(self, began: float, seconds: float) -> None:
+        """What was read from `began` on may be gone by for so long. Set last, after what it is about."""
+        self._half = began + seconds / 2
+        self.until = began + seconds
+
+    @property
+    def is_current(self) -> bool:
+        """What is known here was read recently enough to go by it."""
+        return clock() < self.until
+
+    def holds(self, until: float) -> bool:
+        """Whether what was judged by what was known `until` then may run now; asked last, right before it does.
+
+        Where more than half of the time is used up it is read again meanwhile, so that a busy gate never waits for that.
+        """
+        now = clock()
+        if now >= self._half:
+            self._half = math.inf  # once: what fails is tried again by whoever finds that the time is up
+            with suppress(AssentryError, RuntimeError):
+                self._begin_reading()
+        return now < until
+
+    async def renewed(self) -> None:
+        """What is known here is current, read again if need be; `StoreError` where it cannot be, and nothing runs."""
+        for _ in range(_READ_TRIES):
+            if self.is_current:
+                return
+            try:
+                async with asyncio.timeout(READ_SECONDS):
+                    await asyncio.shield(asyncio.wrap_future(self._begin_reading()))
+            except TimeoutError:
+                raise _nothing_runs("the database does not answer") from None
+            except StoreError as problem:
+                raise _nothing_runs(str(problem)) from problem
+        if not self.is_current:
+            raise _nothing_runs("reading it takes longer than limits.known_for; raise that, or see what is slow")
+
+    def renew_beside(self) -> None:
+        """The same for a thread whose own event loop must not be waited on: it is read in another one."""
+        if self.is_current:
+            return
+        found: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                asyncio.run(self._read_again())
+            except BaseException as problem:  # noqa: BLE001  it belongs to whoever waits
+                found.append(problem)
+
+        thread = threading.Thread(target=read, name="assentry reading", daemon=True)
+        thread.start()
+        thread.join(2 * READ_SECONDS)
+        if found and not isinstance(found[0], StoreError):
+            raise found[0]
+        if found or not self.is_current:
+            raise _nothing_runs(str(found[0]) if found else "the database does not answer")
+
+    def _begin_reading(self) -> "Future[None]":
+        """The reading that goes on, begun here if there was none."""
+        with self._starting:
+            if self._reading is None or self._reading.done():
+                self._reading = self._submit(self._read_again())
+            return self._reading
+
+    async def _read_again(self) -> None:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                await self.look_again()
+        except TimeoutError:
+            raise StoreError(f"{self._store.address} does not answer; see that the database runs there") from None
+
+    async def look_again(self) -> None:
+        """As `refresh`; where the active policy cannot be used here, what would run by itself waits for a person."""
+        began = clock()
+        try:
+            await self.refresh()
+        except PolicyError as problem:
+            if self._locked is None:
+                log.error("the active policy cannot be loaded, so everything that changes something waits: %s", problem)  # noqa: TRY400
+            self.lock_down("it does not load in this version; see the log", began)
 
     async def _read(self, stored: StoredPolicy | None) -> Policy:
         """The stored policy, read beside the loop, where a large file would keep everything else waiting."""
@@ -146,9 +259,15 @@ class Judgement:
             return self._fallback
         if stored.version == self.policy.version:
             return self.policy
+        if self._unusable is not None and self._unusable[0] == stored.version:
+            raise self._unusable[1].with_traceback(None)
         from assentry.core.policy_file import stored_policy
 
-        return await in_thread(stored_policy, stored.text, stored.version)
+        try:
+            return await in_thread(stored_policy, stored.text, stored.version)
+        except PolicyError as problem:
+            self._unusable = (stored.version, problem)
+            raise
 
     def held_up(self, agent: str) -> Switch | None:
         """The stop switch that holds this agent up."""
@@ -156,6 +275,8 @@ class Judgement:
 
     async def until_go(self, agent: str, patience: float | None = None) -> None:
         """No switch holds the agent up. Paused, it waits as long as it has patience; stopped, it is turned away."""
+        if not self.is_current:
+            await self.renewed()
         end = None if patience is None else time.monotonic() + patience
         while (switch := self.held_up(agent)) is not None:
             left = SWEEP_SECONDS if end is None else min(SWEEP_SECONDS, end - time.monotonic())
@@ -172,6 +293,12 @@ class Judgement:
             finally:
                 self._held_up.remove(ear)
 
+    def turn_away(self, agent: str) -> None:
+        """No switch holds the agent up; raises `RunStopped` where one does, for callers that cannot wait."""
+        switch = self.held_up(agent)
+        if switch is not None:
+            raise RunStopped("", switch.by, switch.reason, says=switch.says)
+
     async def once_going(self, agent: str, patience: float | None, make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gave, called while no switch holds the agent up; set in that very moment, it holds still."""
         while True:
@@ -182,7 +309,7 @@ class Judgement:
             except HeldUp:
                 await self.refresh()
 
-    def lock_down(self, reason: str) -> None:
+    def lock_down(self, reason: str, began: float | None = None) -> None:
         """What the last policy that could be used let run by itself waits for a person: the active one cannot be used.
 
         The last one goes on judging, so that nothing is looser than it was. Reads run as it says; where there never was
@@ -194,6 +321,8 @@ class Judgement:
         self.policy = replace(self.policy, mode=Mode.ENFORCE, version=-1)
         self.version = self._latest
         self.grants = ()
+        # How long an instance may go on is said by a policy that cannot be read here: the shortest is never too long.
+        self._good_for(clock() if began is None else began, SHORTEST_KNOWN.total_seconds())
 
     def profile_of(self, tool: "Tool") -> Profile:
         """What is known of the tool before any call, with what the policy's `actions:` section says of it."""
@@ -466,6 +595,14 @@ class Judgement:
         )
         verdict = verdict if at_least is None else stricter(at_least, verdict)
         return Candidate(action, args_text, content, permit, assessment, verdict, says)
+
+
+def _on_this_loop(work: Coroutine[Any, Any, None]) -> "Future[None]":
+    return asyncio.run_coroutine_threadsafe(work, asyncio.get_running_loop())
+
+
+def _nothing_runs(why: str) -> StoreError:
+    return StoreError(f"nothing runs here until the policy can be read again: {why}")
 
 
 def stricter(first: Verdict, second: Verdict) -> Verdict:

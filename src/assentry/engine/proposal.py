@@ -1,7 +1,7 @@
 """A call that is not a function here: judged and held like any other, and carried out by whoever proposed it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +49,14 @@ class Proposal:
         return result_of(self._request, self._prepared.tool) if self._request and self.is_done else None
 
     async def outcome(self, patience: float | None = None) -> Any:
-        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`."""
+        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`.
+
+        What simply ran when it was proposed is judged again where that was too long ago, and may have to wait now.
+        """
+        while self._request is None and not self._calls.may_run_now(self._prepared):
+            self._prepared = await self._calls.judged_anew(self._prepared, 0)
+            if not self._calls.runs_at_once(self._prepared):
+                self._request = await put_on_record(self._calls, self._prepared)
         if self._request is None:
             return dict(self._prepared.args)
         active = self._prepared.context.active
@@ -142,6 +149,19 @@ class Proposal:
                     raise
                 await self._allowed(found, patience)
                 request = self._request or found
+
+
+async def put_on_record(calls: Calls, prepared: Prepared) -> Request:
+    """The request for a call that does not simply run; whoever proposed it waits for it from now on."""
+    active, caller = prepared.context.active, calls.caller_of(prepared.context)
+
+    def put() -> Awaitable[tuple[Request, bool]]:
+        return calls.submit(prepared, start=False, caller=caller)
+
+    request, _ = await (
+        calls.judgement.once_going(prepared.context.agent, 0, put) if active is None else active.once_going(put)
+    )
+    return await calls.callers.waits(request)
 
 
 def refused_again(request: Request) -> AlreadyDecided:

@@ -141,6 +141,8 @@ class Worker:
         while True:
             open_hosts = [name for name, host in self._hosts.items() if self._hosting[name] < host.capacity]
             found = await self._store.resumable(self._workspace, open_hosts, limit=limit)
+            if found:
+                await self._judgement.renewed()
             free = [run for run in found if self._can_resume(run)]
             if len(free) >= self._capacity or len(found) < limit:
                 return free
@@ -202,6 +204,7 @@ class Worker:
     async def _job(self, request: Request, wake: asyncio.Event) -> None:
         tool = self._tools[request.candidate.action.name]
         try:
+            await self._judgement.renewed()
             if request.state is State.APPROVED:
                 request = await self._office.still_true(tool, request)
             match request.state:

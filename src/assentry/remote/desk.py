@@ -119,6 +119,10 @@ class RemoteStore:
     def watch(self, notice: Callable[[Mapping[str, int] | None], None]) -> Callable[[], None]:
         return self.line.listen(notice)
 
+    @property
+    def hears(self) -> bool:
+        return True  # the server says so of itself
+
     async def flush(self) -> None:
         return None
 

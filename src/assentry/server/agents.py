@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.gate import Gate
+from assentry.engine.judgement import Judgement
 from assentry.keys import KeyRing
 from assentry.ports import Store
 
@@ -30,6 +31,11 @@ class Agents:
                 gate = self._gates.get(workspace) or await self._opened(workspace)
                 self._gates[workspace] = gate
         return gate.agent(name)
+
+    @property
+    def judging(self) -> tuple[Judgement, ...]:
+        """What judges the calls of agents, of each workspace that any has called from."""
+        return tuple(gate._judgement for gate in self._gates.values())
 
     async def _opened(self, workspace: str) -> Gate:
         portal = self._given.portal if self._given is not None else None

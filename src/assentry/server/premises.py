@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("assentry.server")
 
 FORGET_EVERY = 3600.0
+RETRY_SECONDS = 2.0
+READY_SECONDS = 5.0
+"""How long a server looks whether it is ready, before it says that it is not."""
 LOOK_EVERY = 10.0
 """How often it is found out which callers are gone."""
 
@@ -110,6 +113,21 @@ class Premises:
             for room in tuple(self._rooms.values()):
                 self._do(_refreshed(room))
 
+    async def why_not_ready(self) -> str:
+        """Why this server cannot do its work, in words; empty if it can. It answers whatever hangs."""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await self.store.policy(self.settings.workspace)
+                for judgement in (*(room.desk.judgement for room in tuple(self._rooms.values())), *self.agents.judging):
+                    await judgement.renewed()
+        except TimeoutError:
+            return "the database does not answer"
+        except AssentryError as problem:
+            return f"the database cannot be read: {problem}"
+        if not self.store.hears:
+            return "changes made by other processes are not heard of; decisions still go by the database"
+        return ""
+
     def _do(self, work: Awaitable[None]) -> None:
         chore = asyncio.ensure_future(work)
         self._chores.add(chore)
@@ -134,10 +152,17 @@ class Premises:
 
 
 async def _refreshed(room: Room) -> None:
-    try:
-        await room.desk.judgement.refresh()
-    except AssentryError as problem:
-        log.warning("the policy of %s could not be read; the one before holds: %s", room.name, problem)
+    """The room judges by the policy that is active now; what fails is tried again, until somebody has read it."""
+    judgement = room.desk.judgement
+    while True:
+        known = judgement.until
+        try:
+            return await judgement.look_again()
+        except AssentryError as problem:
+            log.warning("the policy of %s could not be read and is tried again: %s", room.name, problem)
+        await asyncio.sleep(RETRY_SECONDS)
+        if judgement.until > known:
+            return None
 
 
 def _sign_on(settings: Settings) -> "SignOn | None":

@@ -237,6 +237,7 @@ async def foreseen(agent: Caller, said: Foreseeing) -> dict[str, Any]:
     `soft`, `hard`, `manual` or `forbid`; nothing where it is not known. Nothing is proposed and nobody is asked. What
     arguments change is judged only on record, when a call is proposed.
     """
+    await agent.renewed()
     gates: list[str | None] = []
     for each in said.calls:
         gates.append(_foreseen(agent, each))

@@ -61,7 +61,7 @@ class Changes:
 
     async def _made(self, attempt: Attempt, hint: Request | None) -> Change | None:
         try:
-            if not attempt.grants and attempt.run is None:
+            if not attempt.grants and attempt.run is None and not attempt.exclusive:
                 return await self._unlocked(attempt, hint)
         except NeedsLocks:
             pass

@@ -49,6 +49,7 @@ class Attempt:
     awaiting: Sequence[str] = ()
     agent: str = ""
     policy: int | None = None
+    exclusive: bool = False
     lost: dict[str, Change] = field(default_factory=dict)
     made: Change | None = None
     """The last change that was tried."""
@@ -110,11 +111,13 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     locked = attempt.request_id or next((lost.request.id for lost in attempt.lost.values() if lost.request), None)
     row, held = None, []
     connection.execute("BEGIN")
-    if attempt.policy is not None:
-        # Before any row is locked, so that nobody who changes the policy waits for a row that somebody behind it has.
+    # Before any row is locked, so that nobody who changes the rules waits for a row that somebody behind it has.
+    if attempt.exclusive:
+        connection.execute(SQL["lock_policy"], {"workspace": workspace}, prepare=True)
+    if attempt.policy is not None or (attempt.agent and not attempt.exclusive):
         shared = {"workspace": workspace}
         ((version,),) = connection.execute(SQL["share_policy"], shared, prepare=True).fetchall()
-        if version != attempt.policy and not attempt.lost:
+        if attempt.policy is not None and version != attempt.policy and not attempt.lost:
             raise PolicyMoved(attempt.policy)
     if locked is not None:
         key = {"workspace": workspace, "id": locked}

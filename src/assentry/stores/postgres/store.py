@@ -159,11 +159,13 @@ class PostgresStore(RunReads):
         awaiting: Sequence[str] = (),
         agent: str = "",
         policy: int | None = None,
+        exclusive: bool = False,
     ) -> Change | None:
         room = self._entered()
         if not room.connector.opened:
             await self._errand(Link.connection)
-        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting, agent, policy), hint)
+        attempt = Attempt(workspace, request_id, step, grants, run, awaiting, agent, policy, exclusive)
+        return await room.changes.make(attempt, hint)
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
@@ -376,6 +378,11 @@ class PostgresStore(RunReads):
                 self._notices = tuple(other for other in self._notices if other is not notice)
 
         return stop
+
+    @property
+    def hears(self) -> bool:
+        room = self._room
+        return not self._notices or (room is not None and room.listener is not None and room.listener.hears)
 
     async def backup(self, target: str) -> None:
         raise StoreError(

@@ -138,6 +138,7 @@ class SqliteStore(RunReads):
         awaiting: Sequence[str] = (),  # noqa: ARG002  one writes at a time
         agent: str = "",
         policy: int | None = None,
+        exclusive: bool = False,  # noqa: ARG002  one writes at a time
     ) -> Change | None:
         change: Change | None = await self._write(
             lambda transaction: transaction.transact(workspace, request_id, step, grants, run, agent, policy)
@@ -355,6 +356,11 @@ class SqliteStore(RunReads):
 
         return stop
 
+    @property
+    def hears(self) -> bool:
+        watcher = self._watcher
+        return not self._notices or (watcher is not None and watcher.hears)
+
     async def backup(self, target: str) -> None:
         goal = self._path.parent / target
         part = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.part")
@@ -429,6 +435,8 @@ class SqliteStore(RunReads):
                 self._readers = readers(self._path, self._busy_seconds, self._writer, self._reader_count)
                 self._glance = Glance(self._path, self._writer)
                 self._watcher = None
+                if self._notices:
+                    self._watcher = Watcher(self._path, self._busy_seconds, self._tell, self._writer)
                 atexit.register(_finish, weakref.ref(self._writer))
             return self._writer
 

@@ -136,7 +136,8 @@ SELECT version, text, applied_by, applied_at FROM policies
 WHERE workspace = %(workspace)s ORDER BY version DESC LIMIT %(limit)s;
 
 -- name: lock_policy
--- Versions are dense: whoever applies one waits for whoever is applying another.
+-- Versions are dense: whoever applies one waits for whoever is applying another. Whoever stops somebody or revokes a
+-- grant takes it, too: what was begun before commits first, and what begins later sees it.
 SELECT pg_advisory_xact_lock(pg_catalog.hashtextextended('assentry policy ' || %(workspace)s, 0::bigint));
 
 -- name: share_policy
