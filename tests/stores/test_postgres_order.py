@@ -163,7 +163,10 @@ async def test_people_who_change_the_rules_are_not_starved_by_many_who_decide(
             await apply(people)
             setting = Setting.STOP if turn % 2 else Setting.PAUSE
             change = await people.transact(
-                WORKSPACE, None, lambda view: turned(switch, setting, "ada", "", view.now), exclusive=True  # noqa: B023
+                WORKSPACE,
+                None,
+                lambda view: turned(switch, setting, "ada", "", view.now),
+                exclusive=True,  # noqa: B023
             )
             assert change is not None
             assert change.switch is not None

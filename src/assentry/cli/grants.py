@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from assentry.assemble import Desk
+from assentry.cli.everywhere import Wait, within
 from assentry.cli.group import Group
 from assentry.cli.plain import print_json
 from assentry.cli.print import banner, inert, listing, say, warn
@@ -17,7 +18,7 @@ from assentry.core.judge import why_void
 from assentry.core.policy_text import duration
 from assentry.core.text import span
 from assentry.errors import InvalidArguments, NotFound
-from assentry.telling.standing import grant_bounds, grant_document, grant_use, grant_what
+from assentry.telling.standing import everywhere_words, grant_bounds, grant_document, grant_use, grant_what
 
 app = typer.Typer()
 group = typer.Typer(cls=Group, help="Standing permissions: list, give, revoke.")
@@ -113,6 +114,7 @@ def give(
 def revoke(
     ctx: typer.Context,
     grant_id: Annotated[str, typer.Argument(metavar="GRANT", help="Its id, or the start of it.", show_default=False)],
+    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """End a standing permission now.
@@ -125,9 +127,12 @@ def revoke(
         grant = await _find(desk, grant_id.strip().lower())
         if grant.revoked_at is None:
             grant = await desk.rules.take_back(person, grant)
+        if not as_json:
+            say(f"revoked: {grant_what(grant)}")
+        left = await within(desk, wait=wait)
         if as_json:
-            return print_json({"grant": grant_document(grant, desk.judgement.policy)})
-        return say(f"revoked: {grant_what(grant)}")
+            return print_json({"grant": grant_document(grant, desk.judgement.policy), "everywhere_within": left.total_seconds()})
+        return say(everywhere_words(left), style="dim")
 
     at_desk(ctx, work)
 

@@ -42,6 +42,7 @@ from assentry.engine.sealing import no_secret, redacted
 from assentry.engine.tool import OptionSpec, Tool, tool, tool_of
 from assentry.errors import Conflict, InvalidArguments, NotFound, PolicyMoved, RunPaused, RunStopped
 from assentry.ports import View
+from assentry.system import clock
 
 T = TypeVar("T")
 
@@ -172,7 +173,9 @@ class AgentCalls:
                 self._calls.note(prepared)
                 return None
             await self._until_go(patience)
-            prepared = self._calls.prepared_again(prepared)
+            if active is not None:
+                active = await self.held(context.run, fence)
+            prepared = self._calls.prepare(made, plain, replace(context, active=active), {}, fired)
         named = self._named(caller)
         request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False, caller=named))
         return self._own(request)
@@ -354,6 +357,7 @@ class AgentCalls:
 
     async def held(self, run_id: str, fence: int) -> "ProxiedRun":
         """The agent's own run, held under this fence; it may do its next thing."""
+        began = clock()
         run = await self._store.run(self._office.workspace, run_id)
         if run is None or run.agent != self.agent or run.asked_by != self.asked_by:
             raise NotFound("you have no such run")
@@ -361,6 +365,7 @@ class AgentCalls:
             raise InvalidArguments(f"run {run.code} is held under a fence; send the one that you were given with it")
         active = ProxiedRun(self._office, run, 0)
         active.take(fence)
+        active.looked(began)
         if run.state is RunState.PAUSED:
             raise RunPaused(run.code, run.by, run.reason)
         active.enter_gate()
@@ -411,6 +416,10 @@ class ProxiedRun(HeldRun):
         """Everything is done under the fence that its process was given."""
         self._fence = fence
         self._lost = fence != self._record.fence
+
+    def looked(self, began: float) -> None:
+        """Its record was read from then on."""
+        self._looked = began
 
     async def count_day(self) -> None:
         """What the agent's other runs cost today is known, where policy looks at that."""

@@ -136,6 +136,8 @@ class Asking:
             context = replace(context, run=context.agent)
         # Asked before judging: should another one become active in between, it is taken for the older one.
         now, policy, until = datetime.now(UTC), self.judgement.version, self.judgement.until
+        if context.active is not None:
+            until = min(until, context.active.until)
         standing = self.judgement.standing(context, now)
         action, assessment, verdict = self.judgement.judged(tool, args, context, now, fired=fired, standing=standing)
         if context.active is not None and verdict.gate is GateKind.RUN and not assessment.only_reads:

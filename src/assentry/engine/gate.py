@@ -115,6 +115,7 @@ class Gate(Proposer):
             until_go=self._judgement.until_go,
             look_again=self._judgement.refresh,
             limits=lambda: self._judgement.policy.limits,
+            known_for=self._judgement.known_for,
             counts_days=lambda: self._judgement.policy.limits.daily is not None,
         )
 

@@ -177,6 +177,8 @@ class Guarded(Generic[P, R]):
         active, calls = prepared.context.active, self._calls
         if on_event_loop():
             self._until_go(prepared)
+            if active is not None:
+                active.going_beside()
             return calls.prepared_again(prepared)
         again = calls.judged_anew(prepared, self._patience)
         return self._portal.run(again) if active is None else active.run_from_thread(again)

@@ -33,7 +33,7 @@ from assentry.core.verdict import GateKind, Trigger, Verdict
 from assentry.core.votes import demanded, no_longer, shortfall, standing, stricter_by
 from assentry.engine.office import HeldUp
 from assentry.engine.sealing import unsealed
-from assentry.engine.threads import in_thread
+from assentry.engine.threads import beside, in_thread
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
 from assentry.errors import AssentryError, InvalidArguments, KeyProblem, PolicyError, RunStopped, StoreError
 from assentry.ports import Store, StoredPolicy, Vault
@@ -52,6 +52,7 @@ log = logging.getLogger("assentry.judgement")
 READ_SECONDS = 10.0
 """How long reading may take before a call that needs it is refused: a database that hangs must not hang everything."""
 _READ_TRIES = 5
+_TOO_SLOW = "reading it takes longer than limits.known_for; raise that, or see what is slow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ def _text(name: str, value: object) -> None:
 class Judgement:
     """Judges calls by the policy that is active in the store, or the built-in one where there is none.
 
-    What it knows of policy, grants and switches is good for `limits.known_for` from when it was read. Later nothing runs
-    by it: it is read again first. `submit` is where that is done; without it, on the loop of whoever waits.
+    What it knows of policy, grants and switches is good for `limits.known_for` from when it was read. Later nothing
+    runs by it: it is read again first. `submit` is where that is done; without it, on the loop of whoever waits.
     """
 
     def __init__(
@@ -177,6 +178,10 @@ class Judgement:
         self._half = began + seconds / 2
         self.until = began + seconds
 
+    def known_for(self) -> float:
+        """How many seconds what was read may be gone by, by the policy known here."""
+        return self.policy.limits.known_for.total_seconds()
+
     @property
     def is_current(self) -> bool:
         """What is known here was read recently enough to go by it."""
@@ -185,7 +190,7 @@ class Judgement:
     def holds(self, until: float) -> bool:
         """Whether what was judged by what was known `until` then may run now; asked last, right before it does.
 
-        Where more than half of the time is used up it is read again meanwhile, so that a busy gate never waits for that.
+        Where more than half of the time is used up it is read again meanwhile, so that a busy gate never waits for it.
         """
         now = clock()
         if now >= self._half:
@@ -207,27 +212,18 @@ class Judgement:
             except StoreError as problem:
                 raise _nothing_runs(str(problem)) from problem
         if not self.is_current:
-            raise _nothing_runs("reading it takes longer than limits.known_for; raise that, or see what is slow")
+            raise _nothing_runs(_TOO_SLOW)
 
     def renew_beside(self) -> None:
         """The same for a thread whose own event loop must not be waited on: it is read in another one."""
         if self.is_current:
             return
-        found: list[BaseException] = []
-
-        def read() -> None:
-            try:
-                asyncio.run(self._read_again())
-            except BaseException as problem:  # noqa: BLE001  it belongs to whoever waits
-                found.append(problem)
-
-        thread = threading.Thread(target=read, name="assentry reading", daemon=True)
-        thread.start()
-        thread.join(2 * READ_SECONDS)
-        if found and not isinstance(found[0], StoreError):
-            raise found[0]
-        if found or not self.is_current:
-            raise _nothing_runs(str(found[0]) if found else "the database does not answer")
+        try:
+            beside(self._read_again(), READ_SECONDS)
+        except StoreError as problem:
+            raise _nothing_runs(str(problem)) from problem
+        if not self.is_current:
+            raise _nothing_runs(_TOO_SLOW)
 
     def _begin_reading(self) -> "Future[None]":
         """The reading that goes on, begun here if there was none."""

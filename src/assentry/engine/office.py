@@ -113,5 +113,7 @@ class Office:
     """The policy, the grants and the switches are read anew."""
     limits: Callable[[], Limits]
     """The limits of the active policy."""
+    known_for: Callable[[], float]
+    """For how many seconds the record of a run may be gone by after it was read."""
     counts_days: Callable[[], bool]
     """Whether policy looks at what an agent costs in a day; else nobody adds it up."""

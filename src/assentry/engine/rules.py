@@ -1,10 +1,12 @@
 """What people set in advance: the policy and standing permissions, as one thing that a surface holds."""
 
+from datetime import timedelta
+
 from assentry.core.authority import Principal
 from assentry.core.grant import Grant, Terms
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.engine.grants import give, take_back
-from assentry.engine.policies import apply_policy, confirm_policy, find_proposal, reject_policy
+from assentry.engine.policies import apply_policy, confirm_policy, everywhere_within, find_proposal, reject_policy
 from assentry.ports import Store, StoredPolicy
 
 
@@ -41,6 +43,10 @@ class Rules:
     async def reject(self, by: Principal, proposal: PolicyProposal, reason: str = "") -> PolicyProposal:
         """What was proposed will not be active."""
         return await reject_policy(self._store, self._workspace, by, proposal.code, reason)
+
+    async def everywhere_within(self) -> timedelta:
+        """After how long at most every instance goes by what was just changed."""
+        return await everywhere_within(self._store, self._workspace)
 
     async def give(self, by: Principal, terms: Terms) -> Grant:
         """The grant stands from now on."""

@@ -1,5 +1,7 @@
 """What stands until somebody ends it, for scripts: grants and stop switches."""
 
+from datetime import timedelta
+
 from assentry.core.action import Json
 from assentry.core.grant import Grant
 from assentry.core.judge import why_void
@@ -53,6 +55,16 @@ def grant_document(grant: Grant, policy: Policy) -> dict[str, Json]:
         "revoked_at": grant.revoked_at,
         "does_not_count": why_void(policy, grant) or "",
     }
+
+
+def everywhere_words(within: timedelta) -> str:
+    """From when on everybody goes by what was just changed: a policy, a stop switch, a grant."""
+    if within <= timedelta(0):
+        return "every instance follows it now"
+    return (
+        "it holds at once for decisions and approved calls; calls that need no approval follow it everywhere within "
+        f"{within.total_seconds():.3g} s"
+    )
 
 
 def switch_document(switch: Switch) -> dict[str, Json]:

@@ -192,10 +192,20 @@ class GrantList(BaseModel):
     grants: list[GrantDocument]
 
 
+Everywhere = Annotated[
+    float,
+    Field(
+        description="Seconds after which every instance goes by it at the latest. Decisions and approved calls do at "
+        "once; only calls that need no approval may still run by what was read before."
+    ),
+]
+
+
 class GrantGiven(BaseModel):
     """A standing permission as it stands now."""
 
     grant: GrantDocument
+    everywhere_within: Everywhere
 
 
 class Covered(BaseModel):
@@ -250,6 +260,7 @@ class SwitchTurned(SwitchList):
 
     runs: list[RunDocument]
     withdrawn: int
+    everywhere_within: Everywhere
 
 
 class RunPage(BaseModel):

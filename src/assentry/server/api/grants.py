@@ -128,7 +128,7 @@ async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
     """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
     await hypothetical(visitor, given.terms)
     made = await give(visitor.room.desk.store, visitor.room.name, visitor.principal, given.terms)
-    return {"grant": _document(visitor, made)}
+    return await _given(visitor, made)
 
 
 @router.post("/grants/{grant_id}/revoke", summary="End it now", **told(GrantGiven, "It has ended."))
@@ -144,7 +144,7 @@ async def revoke(
     grant = found[0]
     if grant.revoked_at is None:
         grant = await take_back(store, workspace, visitor.principal, grant)
-    return {"grant": _document(visitor, grant)}
+    return await _given(visitor, grant)
 
 
 @router.post(
@@ -193,6 +193,11 @@ def _line(request: Asked, reason: str) -> dict[str, Any]:
         "asked_at": request.ask.created_at, "covered": not reason, "why_not": reason,
     })  # fmt: skip
     return made
+
+
+async def _given(visitor: Visitor, grant: Grant) -> dict[str, Any]:
+    within = (await visitor.room.desk.rules.everywhere_within()).total_seconds()
+    return {"grant": _document(visitor, grant), "everywhere_within": within}
 
 
 def _document(visitor: Visitor, grant: Grant) -> dict[str, Any]:

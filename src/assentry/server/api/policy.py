@@ -192,6 +192,7 @@ async def apply(request: Request, visitor: Operator, given: Applied, response: R
     return {
         "version": version, "applied": not is_same, "mode": str(new.mode), "changes": list(found),
         "warnings": _warnings(visitor, new),
+        "everywhere_within": (await room.desk.rules.everywhere_within()).total_seconds(),
     }  # fmt: skip
 
 

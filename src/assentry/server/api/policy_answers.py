@@ -10,6 +10,7 @@ from assentry.core.deciders import Deciders
 from assentry.core.effect_text import Answer
 from assentry.core.policy_proposal import ProposalState
 from assentry.core.verdict import GateKind, Quorum, Trigger
+from assentry.server.api.answers import Everywhere
 
 
 class PolicyShown(BaseModel):
@@ -54,6 +55,7 @@ class PolicyApplied(BaseModel):
     mode: str
     changes: list[str]
     warnings: list[str]
+    everywhere_within: Everywhere
 
 
 class ProposalDocument(BaseModel):

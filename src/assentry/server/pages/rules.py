@@ -28,7 +28,7 @@ from assentry.ports import Filter, StoredPolicy
 from assentry.server.pages.frame import page, person_or_door
 from assentry.server.visitors import Operator, Visitor
 from assentry.telling.differing import line_changes
-from assentry.telling.standing import grant_use, grant_what
+from assentry.telling.standing import everywhere_words, grant_use, grant_what
 from assentry.telling.waiting_policies import WaitingPolicy, waiting_policy
 
 router = APIRouter()
@@ -95,6 +95,7 @@ async def policy(request: Request, action: str = "", args: str = "", agent: str 
         request, "policy", visitor,
         rows=rows, active=active, policy=loaded, looked_at=looked_at, others=others, found=found, complaint=complaint,
         asked={"action": action, "args": args, "agent": agent}, grants=grants, warnings=warned,
+        everywhere_words=everywhere_words(await desk.rules.everywhere_within()),
         versions=await desk.store.policies(visitor.room.name, limit=10), proposals=proposals,
     )  # fmt: skip
 
