@@ -165,8 +165,8 @@ async def test_people_who_change_the_rules_are_not_starved_by_many_who_decide(
             change = await people.transact(
                 WORKSPACE,
                 None,
-                lambda view: turned(switch, setting, "ada", "", view.now),
-                exclusive=True,  # noqa: B023
+                lambda view, was=switch, now=setting: turned(was, now, "ada", "", view.now),  # type: ignore[misc]
+                exclusive=True,
             )
             assert change is not None
             assert change.switch is not None

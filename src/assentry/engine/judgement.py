@@ -205,7 +205,8 @@ class Judgement:
             if self.is_current:
                 return
             try:
-                async with asyncio.timeout(READ_SECONDS):
+                # The reading ends by itself before that, unless the loop that it is done on stands still.
+                async with asyncio.timeout(READ_SECONDS + 1):
                     await asyncio.shield(asyncio.wrap_future(self._begin_reading()))
             except TimeoutError:
                 raise _nothing_runs("the database does not answer") from None
