@@ -1,5 +1,6 @@
 """What surrounds every answer: names, headers, limits, numbers, traces, and a log without payloads."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -14,10 +15,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from assentry.assemble import keys_for, store_for
+from assentry.errors import StoreError
 from assentry.server.app import create_app
 from assentry.server.premises import Premises
 from assentry.server.wire import LARGEST_BODY
 from assentry.settings import Settings
+from tests.stage import until
 
 HOST = "127.0.0.1:8750"
 
@@ -92,16 +95,54 @@ async def test_problems_have_one_shape(client):
 
 async def test_alive_ready_and_numbers(client):
     assert (await client.get("/healthz")).json() == {"status": "alive"}
-    assert (await client.get("/readyz")).json() == {"status": "ready"}
+    await until(lambda: is_ready(client))
     numbers = (await client.get("/metrics")).text
     assert 'assentry_http_answers_total{method="GET",route="/healthz",status="200"} 1.0' in numbers
+
+
+async def is_ready(client) -> bool:
+    answer = await client.get("/readyz")
+    return (answer.status_code, answer.json()) == (200, {"status": "ready"})
+
+
+async def why_not_ready(client) -> str:
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert (await client.get("/healthz")).status_code == 200
+    return answer.json()["status"]
 
 
 async def test_not_ready_while_the_database_cannot_be_read(client):
     premises = client._transport.app.state.premises
     await premises.store.close()
-    assert (await client.get("/healthz")).status_code == 200
-    assert (await client.get("/readyz")).status_code == 503
+    assert "the database cannot be read" in await why_not_ready(client)
+
+
+async def test_not_ready_while_the_database_does_not_answer(client, monkeypatch):
+    async def hangs(workspace: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("assentry.server.premises.READY_SECONDS", 0.05)
+    client._transport.app.state.premises.store.policy = hangs
+    assert await why_not_ready(client) == "the database does not answer"
+
+
+async def test_not_ready_while_changes_are_not_heard_of(client, monkeypatch):
+    monkeypatch.setattr(type(client._transport.app.state.premises.store), "hears", False)
+    assert "not heard" in await why_not_ready(client)
+
+
+async def test_not_ready_while_the_policy_of_a_room_cannot_be_read_again(client):
+    premises = client._transport.app.state.premises
+    judgement = (await premises.room("default")).desk.judgement
+
+    async def away(workspace: str) -> None:
+        raise StoreError("its grants cannot be read")
+
+    premises.store.grants, judgement.until = away, 0.0
+    assert "nothing runs here until the policy can be read again" in await why_not_ready(client)
+    del premises.store.grants
+    await until(lambda: is_ready(client))
 
 
 async def test_the_log_has_a_line_for_each_call_and_no_payload(client, caplog):

@@ -119,7 +119,8 @@ def _hold(
             )
         if as_json:
             told: dict[str, Json] = {"runs": [run_document(run) for run in done], "withdrawn": withdrawn.requests}
-            told["everywhere_within"] = (await within(desk, wait=wait)).total_seconds()
+            if setting is not Setting.GO:
+                told["everywhere_within"] = (await within(desk, wait=wait)).total_seconds()
             return print_json({**told, "switches": [switch_document(switch) for switch in still]})
         if run_id:
             _tell(done[0])

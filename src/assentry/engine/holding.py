@@ -36,8 +36,7 @@ from assentry.core.run_life import (
 from assentry.core.situation import Standing
 from assentry.core.text import shortened
 from assentry.engine.flights import Flights
-from assentry.engine.judgement import READ_SECONDS
-from assentry.engine.office import INSIDE, Held, HeldUp, Office
+from assentry.engine.office import INSIDE, READ_SECONDS, Held, HeldUp, Office
 from assentry.engine.sealing import redacted
 from assentry.engine.step_names import StepNames
 from assentry.engine.tally import Tally

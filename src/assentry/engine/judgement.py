@@ -31,7 +31,7 @@ from assentry.core.text import render
 from assentry.core.title import default_title
 from assentry.core.verdict import GateKind, Trigger, Verdict
 from assentry.core.votes import demanded, no_longer, shortfall, standing, stricter_by
-from assentry.engine.office import HeldUp
+from assentry.engine.office import READ_SECONDS, HeldUp
 from assentry.engine.sealing import unsealed
 from assentry.engine.threads import beside, in_thread
 from assentry.engine.waiting import SWEEP_SECONDS, Ear
@@ -49,8 +49,6 @@ Submit = Callable[[Coroutine[Any, Any, None]], "Future[None]"]
 
 log = logging.getLogger("assentry.judgement")
 
-READ_SECONDS = 10.0
-"""How long reading may take before a call that needs it is refused: a database that hangs must not hang everything."""
 _READ_TRIES = 5
 _TOO_SLOW = "reading it takes longer than limits.known_for; raise that, or see what is slow"
 

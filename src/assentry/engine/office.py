@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from assentry.engine.tool import OptionSpec
     from assentry.engine.waiting import Hub
 
+READ_SECONDS = 10.0
+"""How long reading may take before a call that needs it is refused: a database that hangs must not hang everything."""
+
 INSIDE: ContextVar[bool] = ContextVar("assentry_inside", default=False)
 """The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
 
