@@ -21,6 +21,7 @@ SUITES = (
     "listeners",
     "instances",
     "looping",
+    "stale",
     "deciders",
     "fence",
     "postgres-restart",

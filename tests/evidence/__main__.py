@@ -26,6 +26,7 @@ from tests.evidence import (
     parked,
     restart,
     runs,
+    stale,
     tampering,
 )
 from tests.evidence.outcome import Outcome
@@ -108,6 +109,11 @@ def _looping(seed: int, scale: float, sample: bool, progress: Progress) -> Outco
     return looping.run(seed, replace(size, proposals=scaled(size.proposals, scale)), progress)
 
 
+def _stale(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
+    size = stale.SAMPLE if sample else stale.FULL
+    return stale.run(seed, replace(size, tries=scaled(size.tries, scale)), progress)
+
+
 def _hostile(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     size = hostile.SAMPLE if sample else hostile.FULL
     return hostile.run(seed, replace(size, payloads=scaled(size.payloads, scale)), progress)
@@ -140,6 +146,7 @@ SUITES: dict[str, Suite] = {
     "listeners": _listeners,
     "instances": _instances,
     "looping": _looping,
+    "stale": _stale,
     "deciders": _deciders,
     "fence": _fence,
     "postgres-restart": _restart,

@@ -131,7 +131,9 @@ def revoke(
             say(f"revoked: {grant_what(grant)}")
         left = await within(desk, wait=wait)
         if as_json:
-            return print_json({"grant": grant_document(grant, desk.judgement.policy), "everywhere_within": left.total_seconds()})
+            return print_json(
+                {"grant": grant_document(grant, desk.judgement.policy), "everywhere_within": left.total_seconds()}
+            )
         return say(everywhere_words(left), style="dim")
 
     at_desk(ctx, work)
