@@ -67,6 +67,18 @@ def test_apply_says_what_changes_and_the_new_version(assentry: Assentry, file: P
     assert "is gone" in assentry("policy", "history").out
 
 
+def test_who_takes_something_away_hears_when_it_holds_everywhere(assentry: Assentry, file: Path) -> None:
+    file.write_text("limits: {known_for: 200ms}\n")
+    told = assentry("policy", "apply", "assentry.yaml").out
+    assert "it holds at once for decisions and approved calls" in told
+    assert 0 < assentry("policy", "apply", "assentry.yaml", "--json").json["everywhere_within"] <= 5
+    assert "every instance follows it now" in assentry("stop", "--agent", "x", "--wait").out
+    assert assentry("pause", "--all", "--wait", "--json").json["everywhere_within"] == 0
+    grant = assentry("grants", "give", "clear_*", "--for", "1h", "--json").json["grant"]
+    assert "every instance follows it now" in assentry("grants", "revoke", grant["id"], "--wait").out
+    assert "known for 200ms" in assentry("policy", "show").err
+
+
 def test_show_prints_the_text_as_applied(assentry: Assentry, file: Path) -> None:
     assentry("policy", "apply", "assentry.yaml")
     file.write_text("mode: enforce\n")
