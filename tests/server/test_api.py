@@ -9,9 +9,10 @@ from markupsafe import escape
 
 from assentry.core.receipt import check_receipt
 from assentry.engine.notary import verify_export
+from assentry.engine.policies import apply_policy
 from assentry.errors import RunStopped
 from tests.server.reception import POLICY, RISKY, Reception
-from tests.stage import PATIENCE
+from tests.stage import BOSS, PATIENCE
 
 
 def shown(request: Any, **more: Any) -> dict[str, Any]:
@@ -341,3 +342,11 @@ async def test_every_operation_is_described_so_that_a_person_would_enjoy_it(desk
                 assert "application/problem+json" in operation["responses"]["4XX"]["content"], name
             if method == "post":
                 assert any(each["name"].lower() == "idempotency-key" for each in operation["parameters"]), name
+
+
+async def test_who_may_do_what_goes_by_a_policy_that_was_read_recently(desk: Reception) -> None:
+    desk.premises._leave()  # type: ignore[misc]  # it hears of nothing any more
+    other = POLICY.replace("roles: [operator], ", "").replace("bea: {", "bea: {roles: [operator], ")
+    await apply_policy(desk.store, "default", other, BOSS)
+    desk.desk.judgement.until = 0.0
+    assert (await desk.call("operator", "GET", "/policy/proposals")).status_code == 403
