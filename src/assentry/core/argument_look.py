@@ -16,10 +16,19 @@ from urllib.parse import unquote
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Json
 from assentry.core.command_text import LOOKS_LIKE_SQL, read_shell, read_sql
+from assentry.core.host_text import is_metadata, private_in_command, private_in_link
 from assentry.core.link_text import hosts_in, without_userinfo
 from assentry.core.list_text import items_in, parsed, paths_in
 from assentry.core.money_text import Money, currency_of, money_of, numbers_in, promised_in
-from assentry.core.place_text import credentials_in_command, environment_in, looks_like_path, path_marks, paths_of
+from assentry.core.place_text import (
+    credentials_in_command,
+    environment_in,
+    is_protected,
+    looks_like_path,
+    path_marks,
+    paths_of,
+    protected_in_command,
+)
 from assentry.core.recipient_text import MOST_ADDRESSES, addressed_in, addresses_in, closed, whom_in
 from assentry.core.secret_text import holds_secret, is_secret_key, is_secret_name
 from assentry.core.text import shortened
@@ -42,11 +51,14 @@ _MAY_SAY = re.compile(r"[hfw][ts]{1,2}p?s?:|www\.|EUR|USD|GBP|CHF|JPY|dollar|eur
 """A link or a sum, without any of the signs above."""
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]{0,30}://")
 """A link begins with it; a path may have it anywhere."""
+_ONE_LINK = re.compile(r"\s*(?:https?|ftp|wss?):\S+\s*", re.I)
+_WRITTEN = kinds.PROSE | kinds.WRITTEN
 _LINKED = re.compile(r"://|www\.|\b(?:https?|ftp|wss?):", re.I)
 _SPOILT_BY_LENGTH = (
     (kinds.PLACE, "environment"), (kinds.PATH, "paths"), (kinds.PATH, "credentials"), (kinds.COMMAND, "environment"),
     (kinds.COMMAND, "credentials"), (kinds.COMMAND, "sudo"), (kinds.COMMAND, "to_shell"), (kinds.SQL, "tables"),
-    (kinds.LISTED, "count"), (kinds.PROGRAM, "destroys"),
+    (kinds.LISTED, "count"), (kinds.PROGRAM, "destroys"), (kinds.PATH, "protected"), (kinds.COMMAND, "protected"),
+    (kinds.COMMAND, "private"), (kinds.LINK, "private"), (kinds.HOST, "private"),
 )  # fmt: skip
 """What a text that was not read in full may hide, by the kind of its field."""
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
@@ -259,6 +271,8 @@ class Look:
             self.text_left -= len(value)
         if kind:
             self.known_text(key, kind, value)
+        if kind & (kinds.LINK | kinds.HOST) or (length > 8 and not kind & _WRITTEN and _ONE_LINK.fullmatch(value)):
+            self.leads_to(*private_in_link(value, is_link=not kind & kinds.HOST))
         if self.sends and not kind & (kinds.RECIPIENT | kinds.SENDER):
             self.addresses(kind, value)
         sparks = not (_SPARKS.isdisjoint(value) or (kind & kinds.RECIPIENT and "/" not in value))
@@ -324,6 +338,8 @@ class Look:
             link = _SCHEME.match(value) is not None and len(value.split()) == 1 and not climbs
             if kind & kinds.PATH and value and not link and not kind & kinds.MAYBE_PATH:
                 self.path(value)
+            if kind & kinds.MAYBE_PATH and not link and is_protected(value, path_marks(value)):
+                self.path(value)
             if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
                 self.reach(key, kind, value)
         if kind & kinds.QUERY and not self.is_read and value.strip() in _EVERYBODY:
@@ -387,6 +403,13 @@ class Look:
             if not complete:
                 self.unread("promised")
 
+    def leads_to(self, private: Iterable[str], complete: bool) -> None:
+        """Hosts that are not on the public internet are noted; `complete`, if these are all."""
+        if private:
+            self.found.setdefault("private", {}).update((host, is_metadata(host)) for host in private)
+        if not complete:
+            self.unread("private")
+
     def place(self, value: str) -> None:
         found = environment_in(value)
         if found and _RANKED_ENVIRONMENTS.index(found) > _RANKED_ENVIRONMENTS.index(self.environment):
@@ -404,6 +427,8 @@ class Look:
         self.found.setdefault("paths", {})[seen] = marks
         if "holds credentials" in marks:
             self.note("credentials", (seen,))
+        if is_protected(value, marks):
+            self.note("protected", (seen,))
 
     def reach(self, key: str, kind: int, value: str) -> None:
         bare = " ".join(value.lower().split())
@@ -429,6 +454,9 @@ class Look:
         self.note("programs", shell.programs)
         self.note("destroys", shell.destroys)
         self.note("credentials", credentials_in_command(value))
+        if not shell.only_reads:
+            self.note("protected", protected_in_command(value, shell.words, shell.run))
+            self.leads_to(*private_in_command(value, is_network=shell.outside))
         self.sudo = self.sudo or shell.sudo
         self.to_shell = self.to_shell or shell.to_shell
         self.only_reads = shell.only_reads and self.only_reads is not False

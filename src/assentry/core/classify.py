@@ -16,6 +16,7 @@ from assentry.core.catalogue import Entry, find_entry
 from assentry.core.declared import NOTHING_SAID, Said, Settled, settled, words_of
 from assentry.core.description import Signs, signs_in
 from assentry.core.facts import reading_of
+from assentry.core.host_text import is_metadata
 from assentry.core.names import VERBS, Family, Name, graver_verb, split_name, words
 
 _READ = Effect(reversible=True, reach=Reach.NOTHING)
@@ -490,4 +491,19 @@ def _alarms(call: _Call, found: _Found) -> None:
         call.at_least(Risk.DANGEROUS, "What it runs could not be read in full.")
 
 
-_LOOKS = (_text_itself, _operation, _recipients, _money, _environment, _alarms)
+def _places(call: _Call, found: _Found) -> None:
+    """Private addresses, for reads too, and places whose change changes what programs do."""
+    if "private" in found:
+        graver = any(is_metadata(host) for host in found["private"].value)
+        call.at_least(Risk.CRITICAL if graver else Risk.DANGEROUS, f"It leads to {found['private'].says}.")
+    elif "private" in _unread(found):
+        call.at_least(Risk.DANGEROUS, "It may lead to a private address: where it leads could not be read.")
+    if call.effect.is_read:
+        return
+    if "protected" in found:
+        call.at_least(Risk.DANGEROUS, f"It reaches {found['protected'].says}.")
+    elif "protected" in _unread(found):
+        call.at_least(Risk.DANGEROUS, "It may change what programs do: what it reaches could not be read.")
+
+
+_LOOKS = (_text_itself, _operation, _recipients, _money, _environment, _alarms, _places)

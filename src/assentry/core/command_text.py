@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from assentry.core.shell_grammar import Parsed, parse_shell
+from assentry.core.shell_grammar import Parsed, parse_shell, unquoted
 from assentry.core.shell_reading import what_reads
 
 LONGEST_COMMAND = 40_000
@@ -30,6 +30,10 @@ class Shell:
     """Text from elsewhere becomes a program: a pipe into a shell, `eval`, a substituted command."""
     outside: bool = False
     only_reads: bool = False
+    words: tuple[str, ...] = ()
+    """Its words without their quotes, where the grammar makes them out."""
+    run: frozenset[str] = frozenset()
+    """The words that are run, and stand nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,11 @@ def read_shell(text: str) -> Shell:
         and _NEVER_READS.isdisjoint(_words_that_could_run(text))
     ):
         readers = what_reads(text, parsed)
+    words = () if parsed is None else tuple(unquoted(text[start:end]) for start, end in parsed.words)
+    run = () if parsed is None else tuple(command[0] for command in parsed.commands if command)
     return Shell(
+        words=words,
+        run=frozenset(word for word in run if words.count(word) == run.count(word)),
         programs=readers or tuple(programs),
         destroys=tuple(destroys),
         everything=bool(destroys) and any(map(_EVERYTHING.search, texts)),

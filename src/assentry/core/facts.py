@@ -37,6 +37,8 @@ DEFAULTS: Mapping[str, Json] = MappingProxyType(
         "environment": "",
         "paths": [],
         "credentials": [],
+        "protected": [],
+        "private": [],
         "links": [],
         "promised": [],
         "programs": [],
@@ -211,6 +213,9 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
                 facts.append(_paths(values))
             case "links":
                 facts.append(Fact(what, list(values), f"links to {_joined(values)}", hurts=any(values.values())))
+            case "private":
+                says = "where machines are given credentials: " if any(values.values()) else "a private address: "
+                facts.append(Fact(what, list(values), says + _joined(values), hurts=True))
             case "promised":
                 facts.append(Fact(what, list(values.values()), f"promises {_joined(values)}", hurts=True))
             case "operation":
@@ -230,6 +235,7 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
 
 _OPENINGS = {
     "credentials": ("where credentials are kept: ", True),
+    "protected": ("where it is set what programs or the system do: ", True),
     "programs": ("runs ", False),
     "tables": ("touches ", False),
     "destroys": ("", True),

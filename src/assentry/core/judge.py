@@ -34,6 +34,8 @@ _STRENGTH = tuple(
 _ON_SILENCE = (GateKind.SOFT, GateKind.ASK)
 
 _MOST_GRANTS = 3
+PLACES = frozenset({"protected", "private"})
+"""Facts that hold a call whatever it does there."""
 
 Failure = tuple[Rule, str]
 
@@ -157,6 +159,8 @@ def _judged(
     fired += tuple(builtin_triggers(policy, action, assessment, situation))
     plain = chosen.verdict if chosen is not None else _default(policy, action, assessment, situation)
     base, notes = _base(policy, plain.gate, assessment)
+    if is_stricter(GateKind.HARD, base) and (says := _never_unasked(chosen, assessment)):
+        base, notes = GateKind.HARD, (*notes, Trigger("place", says, GateKind.HARD))
     grant = None
     if chosen is None and assessment.risk is Risk.CRITICAL:
         notes += (Trigger("critical", "critical actions wait for a person", base),)
@@ -290,6 +294,30 @@ def _base(policy: Policy, gate: GateKind, assessment: Assessment) -> tuple[GateK
         notes += (Trigger("silence", f"{reason}, so silence does not let it pass", GateKind.HARD),)
         gate = GateKind.HARD
     return gate, notes
+
+
+def _never_unasked(chosen: CompiledRule | None, assessment: Assessment) -> str:
+    """Why it waits whatever lets it run: a place where it is set what programs do, or an address that is private.
+
+    Only a rule whose condition reads the fact has weighed it; others were written for what the action does elsewhere.
+    """
+    for fact in assessment.facts:
+        name = fact.name
+        if name in PLACES and not fact.looked_up and (name == "private" or not assessment.effect.is_read):
+            if chosen is None or not _reads(chosen, name):
+                return f"it reaches {fact.says}; only a rule whose condition reads facts.{name} lets it run"
+        elif name == "unreadable" and isinstance(fact.value, list):
+            for unread in PLACES.intersection(fact.value):
+                if (unread == "private" or not assessment.effect.is_read) and not (chosen and _reads(chosen, unread)):
+                    return f"whether it reaches a place that waits for a person (facts.{unread}) could not be read"
+    return ""
+
+
+def _reads(chosen: CompiledRule, fact: str) -> bool:
+    if chosen.condition is None:
+        return False
+    keys = chosen.condition.keys("facts")
+    return fact in keys if keys is not None else fact in chosen.condition.text
 
 
 def runs_by_default(assessment: Assessment) -> bool:
