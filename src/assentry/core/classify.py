@@ -17,7 +17,8 @@ from assentry.core.declared import NOTHING_SAID, Said, Settled, settled, words_o
 from assentry.core.description import Signs, signs_in
 from assentry.core.facts import reading_of
 from assentry.core.host_text import is_metadata
-from assentry.core.names import VERBS, Family, Name, graver_verb, split_name, words
+from assentry.core.names import VERBS, Family, Name, graver_verb, is_plain_name, split_name, words
+from assentry.core.text import LOOKALIKE, hides_letters
 
 _READ = Effect(reversible=True, reach=Reach.NOTHING)
 
@@ -103,7 +104,11 @@ def profile(
     parts = split_name(name)
     entry = find_entry(parts)
     signs, parameters = signs_in(description), _parameters(schema)
+    if is_other := _may_be_another(name, trusted=said.trusted):
+        parts, entry = Name((), (), ()), None
     guess = _guess(parts, entry, signs, parameters, trusted=said.trusted)
+    if is_other:
+        guess = _not_as_it_looks(guess)
     claimed = NOTHING_SAID.source
     if not said.trusted:
         # What a stranger says counts against it as much as our own words would.
@@ -128,6 +133,18 @@ def profile(
         name, schema, declared, held.answers_bind, said.trusted, base, text, parts.family, pays, telling,
         _choices(schema), unclaimed,
     )  # fmt: skip
+
+
+def _may_be_another(name: str, *, trusted: bool) -> bool:
+    """The name need not be the one that it looks like; a stranger's has to be plain, ours may be in any language."""
+    return not is_plain_name(name) and (not trusted or hides_letters(name))
+
+
+def _not_as_it_looks(guess: "_Guess") -> "_Guess":
+    """Nothing is known of it, whoever vouches for where it comes from."""
+    says = f"Nothing says what this does: {LOOKALIKE}."
+    guess = replace(guess, effect=_stricter(guess.effect, UNKNOWN_FOREIGN), basis=Basis.UNKNOWN, reasons=(says,))
+    return guess.at_least(Risk.DANGEROUS, says)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from assentry.core.grant import Grant, concerns, why_not
 from assentry.core.policy import ONE_PERSON, CompiledRule, Limits, Mode, Policy, Rule
 from assentry.core.scope import authorises, exceeded
 from assentry.core.situation import EMPTY, Situation, Standing
-from assentry.core.text import counted, span
+from assentry.core.text import LOOKALIKE, counted, hides_letters, span
 from assentry.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict, joined
 from assentry.core.view import Looking
 
@@ -210,6 +210,8 @@ def builtin_triggers(
     if assessment.basis is Basis.UNKNOWN and not _vouched_for(policy, action):
         says = "nothing is known of this action, and nobody vouches for where it comes from"
         fired.append(Trigger("unknown", says, GateKind.HARD))
+    if hides_letters(action.name):
+        fired.append(Trigger("unknown", LOOKALIKE, GateKind.HARD))
     if not effect.reversible and not assessment.only_reads and (says := _at_scale(assessment, limits.scale)):
         fired.append(Trigger("scale", says, GateKind.HARD))
     sure = policy.confidence_for(action.name) if action.confidence is not None else 0.0
