@@ -1,6 +1,5 @@
 """Places where it is set what programs do, and addresses that are private: nothing reaches them unasked."""
 
-
 import pytest
 
 from assentry.adapters.claude_code import errand_in
@@ -142,8 +141,15 @@ FINE = (
 )  # fmt: skip
 def test_no_tool_reaches_a_private_address_unasked(tool: str, name: str) -> None:
     allows = load_policy("rules: [{name: all, actions: ['*'], gate: run}]")
-    links = LINKS if name != "target" else [link for link in LINKS if link.lower().startswith(("http:", "ws:")) and " " not in link]
-    said = [{name: link, "prompt": "what is there"} for link in links] + [{"request": {name: links[1]}}, {f"{name}s": [links[1]]}]
+    links = (
+        LINKS
+        if name != "target"
+        else [link for link in LINKS if link.lower().startswith(("http:", "ws:")) and " " not in link]
+    )
+    said = [{name: link, "prompt": "what is there"} for link in links] + [
+        {"request": {name: links[1]}},
+        {f"{name}s": [links[1]]},
+    ]
     ran = [args for args in said for policy in (Policy(), allows) if not _waits(_gate(tool, args, policy))]
     assert ran == []
     for link in FINE:
@@ -178,7 +184,7 @@ def test_only_a_rule_that_reads_the_fact_lets_it_run() -> None:
 
     named = "when: 'facts.private == [\"wiki.internal\"]',"
     assert gate(named) is GateKind.RUN
-    assert gate("when: 'facts[\"private\"] == [\"wiki.internal\"]',") is GateKind.RUN
+    assert gate('when: \'facts["private"] == ["wiki.internal"]\',') is GateKind.RUN
     assert gate(named, "http://10.0.0.5/") is GateKind.HARD
     assert gate(named, "http://wiki.internal@10.0.0.5/") is GateKind.HARD
     assert gate("") is GateKind.HARD
@@ -194,7 +200,9 @@ def test_a_strangers_word_and_the_operators_declaration_do_not_change_that() -> 
 
 
 def test_the_card_says_what_the_place_is() -> None:
-    (fact,) = [each for each in classify(profile("edit_file"), {"path": ".git/config"}).facts if each.name == "protected"]
+    (fact,) = [
+        each for each in classify(profile("edit_file"), {"path": ".git/config"}).facts if each.name == "protected"
+    ]
     assert (fact.hurts, "sets what programs do" in str(place_text.path_marks(".git/config"))) == (True, True)
     assert fact.says == "where it is set what programs or the system do: .git/config"
     assert place_text.SETS in place_text.ALARMING

@@ -1,4 +1,4 @@
-"""Which hosts are not on the public internet: this machine, the networks behind it, and services that hand out its keys.
+"""Which hosts are not on the public internet: this machine, its networks, and services that hand out its keys.
 
 Read from the text alone, in every spelling that programs take for an address. What a public name resolves to is not
 looked up.
@@ -122,7 +122,7 @@ def _addresses(host: str) -> list[_Address]:
     if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         return []
     readings = [[_whole(part, octal=octal) for part in parts] for octal in (True, False)]
-    return [address for numbers in readings if (address := _joined(numbers)) is not None]
+    return [found for numbers in readings if (found := _joined(numbers)) is not None]
 
 
 def _joined(numbers: list[int]) -> ipaddress.IPv4Address | None:

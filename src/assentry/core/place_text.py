@@ -44,15 +44,16 @@ _NOT = frozenset("non not pre no".split())
 
 
 _SETTINGS_FOLDERS = frozenset(
-    ".claude .cursor .codex .gemini .windsurf .continue .cline .roo .kiro .git .husky .githooks .ssh .devcontainer".split()
+    """.claude .cursor .codex .gemini .windsurf .continue .cline .roo .kiro .git .husky .githooks .ssh
+    .devcontainer""".split()
 )
 _SETTINGS_FILES = frozenset(
     """.claude.json .mcp.json claude.md claude.local.md agents.md gemini.md .cursorrules .windsurfrules .clinerules
     copilot-instructions.md .gitconfig .gitmodules .pre-commit-config.yaml .pre-commit-config.yml .profile .bash_profile
-    .bash_login .bash_logout .bash_aliases .bashrc .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login
-    .logout .inputrc .xinitrc .xprofile .xsession .xsessionrc .envrc .direnvrc .pam_environment .vimrc .exrc .tmux.conf
-    crontab sitecustomize.py usercustomize.py profile.ps1 microsoft.powershell_profile.ps1 assentry.db assentry.yaml
-    assentry.yml""".split()
+    .bash_login .bash_logout .bash_aliases .bashrc .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc
+    .login .logout .inputrc .xinitrc .xprofile .xsession .xsessionrc .envrc .direnvrc .pam_environment .vimrc .exrc
+    .tmux.conf crontab sitecustomize.py usercustomize.py profile.ps1 microsoft.powershell_profile.ps1
+    assentry.db assentry.yaml assentry.yml""".split()
 )
 _SETTINGS_BELOW = (
     "/.config/fish/", "/.config/git/", "/.config/autostart/", "/.config/systemd/", "/.config/environment.d/",
@@ -91,6 +92,8 @@ def sets_what_programs_do(path: str) -> bool:
     """`path` leads to where it is set what programs do: settings of agents, editors and git, hooks, start-up files."""
     segments = [each.partition(":")[0].rstrip(". ") or each for each in path.casefold().replace("\\", "/").split("/")]
     segments = [_SHORT_NAMES.get(each, each) for each in segments]
+    if segments[-1].endswith(".pub"):
+        segments = [each for each in segments if each != ".ssh"]  # a public key
     if not _SETTINGS_FOLDERS.isdisjoint(segments) or segments[-1] in _SETTINGS_FILES:
         return True
     whole = f"/{'/'.join(segments)}/"
@@ -226,7 +229,10 @@ _SETTING_COMMANDS = tuple(
     for pattern, says in (
         (r"\bgit\s[^\n;|&]{0,300}\bconfig\b(?![^\n;|&]{0,300}\s--?(?:get|list|l)\b)", "git's settings"),
         (r"\bcrontab\b(?!\s+-l\b)", "scheduled jobs"),
-        (r"\bsystemctl\b(?!\s+(?:status|show|cat|list-\w+|is-\w+)\b)|\b(?:launchctl|schtasks|update-rc\.d|chkconfig)\b", "services of the system"),
+        (
+            r"\bsystemctl\b(?!\s+(?:status|show|cat|list-\w+|is-\w+)\b)|\b(?:launchctl|schtasks|chkconfig)\b",
+            "services of the system",
+        ),
         (r"\bclaude\s+(?:mcp|config|plugin)\b", "the agent's settings"),
         (r"(?:^|[;&|\n(]\s*|\s-m\s+|/)assentry\s+[a-z-]", "the settings of Assentry"),
         (r"\b(?:chsh|visudo|vipw|usermod|useradd)\b", "users of the system"),
