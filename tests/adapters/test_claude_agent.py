@@ -55,6 +55,7 @@ def options_for(server: ModelServer, world: World, folder: Path) -> ClaudeAgentO
     home.mkdir(exist_ok=True)
     return ClaudeAgentOptions(
         mcp_servers={"t": create_sdk_mcp_server("t", tools=made)}, setting_sources=[], cwd=str(folder),
+        allowed_tools=[f"mcp__t__{each.name}" for each in made],
         env={
             "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "none", "HOME": str(home),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -171,7 +172,7 @@ async def test_what_claudes_own_rules_leave_open_is_asked(
 ) -> None:
     gate = await house.opened()
     server.turns, server.heard = [turn(MAIL), Turn(text="all done")], house.world.heard
-    options = replace(options_for(server, house.world, tmp_path), can_use_tool=permissions(gate))
+    options = replace(options_for(server, house.world, tmp_path), can_use_tool=permissions(gate), allowed_tools=[])
 
     async def work() -> Any:
         async with ClaudeSDKClient(options) as client:
@@ -365,6 +366,20 @@ async def test_an_error_with_half_a_character_is_on_record(house: House) -> None
     await hooks.after({**event, "hook_event_name": "PostToolUseFailure", "error": "cut \ud83d"}, "t-1", None)
     request = await noted(house)
     assert (request.state, request.error) == (State.FAILED, "_ToolFailed: cut ?")
+
+
+@pytest.mark.parametrize(("asks", "answer"), [(False, None), (True, "ask")])
+async def test_what_would_only_be_watched_is_left_to_claude_and_begins_once_it_ran(
+    house: House, asks: bool, answer: str | None
+) -> None:
+    hooks = Hooks(ToolCalls(await house.opened()), asks=asks)
+    event = event_of("Edit", {"file_path": "a.md", "old_string": "a", "new_string": "b"})
+    said = await hooks.before(event, "t-1", None)
+    assert said.get("hookSpecificOutput", {}).get("permissionDecision") == answer
+    assert (await noted(house)).state is State.APPROVED
+    await hooks.after({**event, "hook_event_name": "PostToolUse", "tool_response": "done"}, "t-1", None)
+    assert (await noted(house)).state is State.DONE
+    assert await hooks.before(event_of("Read", {"file_path": "a.md"}), "t-2", None) == {}
 
 
 KILLED = """

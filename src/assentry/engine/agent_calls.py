@@ -17,6 +17,7 @@ from assentry.core.advance import advance
 from assentry.core.canonical import canonical, restore
 from assentry.core.change import Change
 from assentry.core.decision import Awaited, Cancel, Fail, Findable, Finish, Renew
+from assentry.core.let_by import LetBy, let_by, request_let_by
 from assentry.core.request import STOPS, Kind, Request, State
 from assentry.core.run import RunState
 from assentry.core.run_life import Progress
@@ -145,11 +146,13 @@ class AgentCalls:
         )  # fmt: skip
         return made, ignored
 
-    async def propose(
+    async def proposed(
         self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
         fired: tuple[Trigger, ...] = (), caller: str = "",
-    ) -> Request | None:  # fmt: skip
-        """The call is judged and on record: it waits, may begin, or is refused. `None`: it simply runs.
+    ) -> tuple[Request | None, LetBy | None]:  # fmt: skip
+        """The call is judged and on record: it waits, may begin, or is refused; without a request it simply runs.
+
+        Beside it stands who or what lets it run.
 
         In a run only for whoever holds it. While a person has paused the agent it waits for `patience` seconds. The
         `caller` is the process of the agent that waits, where nothing but that process can find the request again.
@@ -171,14 +174,25 @@ class AgentCalls:
                 await active.read_once()
             if self._calls.may_run_now(prepared):
                 self._calls.note(prepared)
-                return None
+                return None, let_by(prepared.verdict, prepared.assessment)
             await self._until_go(patience)
             if active is not None:
                 active = await self.held(context.run, fence)
             prepared = self._calls.prepare(made, plain, replace(context, active=active), {}, fired)
         named = self._named(caller)
         request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False, caller=named))
-        return self._own(request)
+        request = self._own(request)
+        return request, request_let_by(request)
+
+    async def propose(
+        self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
+        fired: tuple[Trigger, ...] = (), caller: str = "",
+    ) -> Request | None:  # fmt: skip
+        """As `proposed`, for whoever need not know what lets it run."""
+        request, _ = await self.proposed(
+            made, args, context, fence=fence, patience=patience, fired=fired, caller=caller
+        )
+        return request
 
     async def renewed(self) -> None:
         """The policy by which gates are foreseen is current."""

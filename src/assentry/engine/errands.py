@@ -17,6 +17,7 @@ from typing import Protocol, TextIO
 
 from assentry.core.action import NOTHING_DECLARED, Declaration, Json
 from assentry.core.canonical import canonical, restore
+from assentry.core.let_by import LetBy, request_let_by
 from assentry.core.request import Request, State
 from assentry.core.verdict import GateKind, Trigger
 from assentry.engine.agent_calls import AgentCalls
@@ -32,6 +33,8 @@ LEASE = timedelta(minutes=10)
 """How long such a call may take before its outcome counts as unknown."""
 LOCK_SECONDS = 30.0
 """How long a call waits for another process that has the notes; they are held for a few milliseconds."""
+MOST_LEFT_OPEN = 500
+"""Calls of one session of which it is not known yet if they were made; of older ones nothing is put on record."""
 _OPEN = (str(State.PENDING), str(State.APPROVED))
 
 
@@ -76,6 +79,13 @@ class Told:
     args: Mapping[str, Json] | None = None
     """What is carried out, once it has begun."""
     fence: int = 0
+    by: str = ""
+    """Who or what lets it run, as in `LetBy`; nothing where that is not known."""
+
+    @property
+    def is_meant(self) -> bool:
+        """A person, a rule or a grant lets it run, and not just that nothing holds it."""
+        return self.by in (LetBy.PERSON, LetBy.RULE, LetBy.GRANT)
 
     @property
     def waits(self) -> bool:
@@ -115,8 +125,8 @@ class LocalErrands:
         """The call is judged and on record; proposed again with the same key, it is found."""
         made, fired = self._described(errand)
         context = Context(agent=self._calls.agent, key=key, why=errand.why)
-        request = await self._calls.propose(made, errand.args, context, fired=fired)
-        return Told("", "", "allowed") if request is None else _told(request)
+        request, by = await self._calls.proposed(made, errand.args, context, fired=fired)
+        return Told("", "", "allowed", by=by or "") if request is None else _told(request)
 
     async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]:
         """The gate that each of these calls would have, if it could be proposed; nothing is proposed."""
@@ -153,7 +163,8 @@ class LocalErrands:
         """The approval is used up; what is carried out now is exactly this."""
         request = await self._calls.begin(told.id, attempt=attempt, lease=LEASE)
         args = unsealed(self._vault, request.id, restore(request.candidate.args_text), request.sealed)
-        return Told(request.id, request.code, str(request.state), "", args, request.fence)
+        by = request_let_by(request) or ""
+        return Told(request.id, request.code, str(request.state), "", args, request.fence, by)
 
     async def renew(self, request_id: str, fence: int) -> None:
         """It is still being carried out."""
@@ -170,7 +181,7 @@ class LocalErrands:
 def _told(request: Request) -> Told:
     fine = request.state in (State.PENDING, State.APPROVED, State.RUNNING, State.DONE, State.FAILED, State.UNKNOWN)
     says = f"request {request.code} is {request.state}" if fine else str(refusal(request))
-    return Told(request.id, request.code, str(request.state), says)
+    return Told(request.id, request.code, str(request.state), says, by=request_let_by(request) or "")
 
 
 @dataclass(slots=True)
@@ -182,6 +193,9 @@ class Noted:
     begun: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """What is to be reported, by the other program's name for the call: the request, its fence, and the digest of what
     may run."""
+    let: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """What nobody but the other program itself lets run, by its name for the call: the request and the digest of the
+    call. It begins only once it is known that it ran."""
     pins: dict[str, str] = field(default_factory=dict)
     """How the tools were described when they were last let through."""
     turn: str = ""
@@ -246,11 +260,14 @@ def _read(text: str) -> Noted:
     known = json.loads(text)
     begun = {str(call): (str(each[0]), int(each[1]), str(each[2])) for call, each in known.get("begun", {}).items()}
     asked, pins = ({str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins"))
-    return Noted(asked, begun, pins, str(known.get("turn", "")))
+    let = {str(call): (str(each[0]), str(each[1])) for call, each in known.get("let", {}).items()}
+    return Noted(asked, begun, let, pins, str(known.get("turn", "")))
 
 
 def _written(noted: Noted) -> str:
-    return json.dumps({"asked": noted.asked, "begun": noted.begun, "pins": noted.pins, "turn": noted.turn})
+    return json.dumps(
+        {"asked": noted.asked, "begun": noted.begun, "let": noted.let, "pins": noted.pins, "turn": noted.turn}
+    )
 
 
 async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str, *, steady: bool = False) -> Told:
@@ -288,6 +305,15 @@ async def begun(errands: Errands, errand: Errand, notebook: Notebook, told: Told
         noted.begun[call] = (began.id, began.fence, let_go.digest)
         noted.turn = token_hex(8)
     return began
+
+
+def left_open(notebook: Notebook, errand: Errand, told: Told, call: str) -> None:
+    """The other program decides whether the call is made: nothing begins before it has run, so that nothing stays open
+    if it does not."""
+    with notebook.opened() as noted:
+        noted.let[call] = (told.id, errand.digest)
+        for old in list(noted.let)[:-MOST_LEFT_OPEN]:
+            del noted.let[old]
 
 
 def forget(notebook: Notebook, errand: Errand) -> None:

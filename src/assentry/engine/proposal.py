@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assentry.core.canonical import restore
+from assentry.core.let_by import LetBy, let_by, request_let_by
 from assentry.core.request import Request, State
 from assentry.engine.asking import Prepared
 from assentry.engine.calls import Calls
@@ -37,6 +38,13 @@ class Proposal:
     def request(self) -> Request | None:
         """The request, as last seen; none for a call that simply runs."""
         return self._request
+
+    @property
+    def let_by(self) -> LetBy | None:
+        """Who or what lets it run; nothing while it waits, or where it may not."""
+        if self._request is not None:
+            return request_let_by(self._request)
+        return let_by(self._prepared.verdict, self._prepared.assessment)
 
     @property
     def is_done(self) -> bool:

@@ -129,7 +129,7 @@ class FarCalls(Calls):
 
         told = await self._while_going(prepared.context.active, patience, post)
         if not told["id"]:
-            return at_once(prepared, self.workspace, State.RUNNING if attempt else State.APPROVED)
+            return at_once(prepared, self.workspace, State.RUNNING if attempt else State.APPROVED, told.get("by") or "")
         return await self._shown(request_in(told))
 
     async def _shown(self, request: Request) -> Request:

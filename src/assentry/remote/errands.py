@@ -79,4 +79,5 @@ def _described(errand: Errand) -> dict[str, Any]:
 
 
 def _told(said: Mapping[str, Any]) -> Told:
-    return Told(said["id"], said["code"], said["state"], said["told"], said.get("args"), said.get("fence", 0))
+    by = said.get("by") or ""
+    return Told(said["id"], said["code"], said["state"], said["told"], said.get("args"), said.get("fence", 0), by)

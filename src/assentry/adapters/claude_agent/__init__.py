@@ -31,7 +31,7 @@ with needs("claude", __name__):
         SystemMessage,
     )
 
-    from assentry.adapters.claude_agent.hooks import Hooks, refuse_others, with_hooks
+    from assentry.adapters.claude_agent.hooks import Hooks, can_ask, refuse_others, with_hooks
     from assentry.adapters.claude_agent.servers import ask_person, tools_in
 
 __all__ = ["AttachedClaude", "Hooks", "ask_person", "attach", "hooked", "permissions"]
@@ -47,7 +47,7 @@ def hooked(
     """
     given = options or ClaudeAgentOptions()
     refuse_others(given, others)
-    return with_hooks(given, Hooks(ToolCalls(gate, effects), known=tools_in(given)))
+    return with_hooks(given, Hooks(ToolCalls(gate, effects), known=tools_in(given), asks=can_ask(given)))
 
 
 def permissions(
@@ -165,7 +165,7 @@ class AttachedClaude:
 
     async def _gone(self, state: dict[str, Any], prompt: str, take: Callable[[Any], Any]) -> Json:
         while True:
-            hooks = Hooks(self._calls, not self._wait, self._known, dict(state["asked"]))
+            hooks = Hooks(self._calls, not self._wait, self._known, dict(state["asked"]), can_ask(self._options))
             result = await self._spoken(state, prompt, hooks, take)
             if hooks.stopped is not None:
                 raise hooks.stopped

@@ -5,6 +5,7 @@ from typing import Any
 
 from assentry.core.action import Json
 from assentry.core.canonical import restore
+from assentry.core.let_by import LetBy, request_let_by
 from assentry.core.request import Kind, Request, State
 from assentry.core.run import Run
 from assentry.engine.outcomes import refusal
@@ -27,7 +28,7 @@ def proposal_document(request: Request, ignored: tuple[str, ...] = ()) -> dict[s
         "args_text": candidate.args_text, "says": candidate.says, "run": ask.run, "key": ask.step, "agent": ask.agent,
         "workspace": ask.workspace, "asked_by": ask.asked_by,
         "gate": verdict.gate, "because": verdict.because, "triggers": [each.says for each in verdict.triggers],
-        "policy_version": verdict.policy_version, "risk": candidate.assessment.risk,
+        "by": request_let_by(request), "policy_version": verdict.policy_version, "risk": candidate.assessment.risk,
         "effect": {
             "reversible": effect.reversible, "reach": effect.reach, "outside": effect.outside, "money": effect.money,
         },
@@ -45,12 +46,14 @@ def proposal_document(request: Request, ignored: tuple[str, ...] = ()) -> dict[s
     return plain_json(made)  # type: ignore[no-any-return]
 
 
-def at_once_document(action: str, args: Json, ignored: tuple[str, ...] = ()) -> dict[str, Json]:
+def at_once_document(
+    action: str, args: Json, ignored: tuple[str, ...] = (), by: LetBy | None = None
+) -> dict[str, Json]:
     """A call that simply runs: there is nothing to wait for and nothing to report."""
     return {
         "id": "", "code": "", "kind": "action", "state": "allowed", "version": 0, "may_run": True, "waits": False,
         "told": "it may run at once; nothing has to be reported", "action": action, "args": args, "gate": "run",
-        "ignored": list(ignored),
+        "by": by, "ignored": list(ignored),
     }  # fmt: skip
 
 

@@ -212,14 +212,14 @@ async def propose(
     context = _context(agent.agent, said, idempotency_key)
     made, ignored = agent.described(_described(said))
     fired = HELD if said.hold else ()
-    request = await agent.propose(
+    request, by = await agent.proposed(
         made, _args(said), context, fence=said.run_fence, patience=wait, fired=fired, caller=said.caller
     )
     gate = "run" if request is None else str(request.candidate.verdict.gate)
     http.app.state.meters.proposals.labels(gate).inc()
     if request is None:
         response.status_code = 200
-        return at_once_document(said.action, _args(said), ignored)
+        return at_once_document(said.action, _args(said), ignored, by)
     if said.attempt and (request.state is State.APPROVED or agent.is_begun_by(request, said.attempt)):
         try:
             begun = await agent.begin(
