@@ -21,7 +21,6 @@ from assentry.core.link_text import hosts_in, without_userinfo
 from assentry.core.list_text import items_in, parsed, paths_in
 from assentry.core.money_text import Money, currency_of, money_of, numbers_in, promised_in
 from assentry.core.place_text import (
-    credentials_in_command,
     environment_in,
     is_protected,
     looks_like_path,
@@ -453,7 +452,7 @@ class Look:
         shell = read_shell(value)
         self.note("programs", shell.programs)
         self.note("destroys", shell.destroys)
-        self.note("credentials", credentials_in_command(value))
+        self.note("credentials", shell.credentials)
         if not shell.only_reads:
             self.note("protected", protected_in_command(value, shell.words, shell.run))
             self.leads_to(*private_in_command(value, is_network=shell.outside))

@@ -8,14 +8,18 @@ from urllib.parse import unquote
 
 from assentry.core.link_text import without_userinfo
 
-_CREDENTIAL_SEGMENTS = frozenset(
+CREDENTIAL_SEGMENTS = frozenset(
     """.ssh .aws .azure .gnupg .kube .netrc .npmrc .pypirc .pgpass .git-credentials .vault-token .htpasswd wallet.dat
     master.key shadow gshadow sudoers credentials id_rsa id_dsa id_ecdsa id_ed25519 gcloud logins.json environ
-    key4.db""".split()
+    key4.db .dockercfg .my.cnf .mylogin.cnf .s3cfg .boto .password-store _netrc""".split()
 )
-_CREDENTIAL_ENDINGS = frozenset("pem p12 pfx jks keystore kdbx ppk ovpn key".split())
-_CREDENTIAL_WORDS = ("credential", "secret", "password", "service-account", "service_account")
-_DATA_ENDINGS = frozenset("json yaml yml toml ini txt csv env xml cfg conf".split())
+CREDENTIAL_PAIRS = frozenset(
+    {(".git", "config"), (".docker", "config.json"), ("gh", "hosts.yml"), ("glab-cli", "config.yml")}
+)
+"""Files that hold credentials only in this directory."""
+CREDENTIAL_ENDINGS = frozenset("pem p12 pfx jks keystore kdbx ppk ovpn key".split())
+CREDENTIAL_WORDS = ("credential", "secret", "password", "service-account", "service_account")
+DATA_ENDINGS = frozenset("json yaml yml toml ini txt csv env xml cfg conf".split())
 _PUBLIC_ENV = frozenset("example sample template dist".split())
 _IN_COMMAND = re.compile(r"[^\s'\"=@;|&<>()`]{3,300}")
 _SYSTEM_PATH = re.compile(
@@ -185,16 +189,16 @@ def names_credentials(path: str) -> bool:
     last = segments[-1]
     if last.endswith(".pub"):
         return False
-    if not _CREDENTIAL_SEGMENTS.isdisjoint(segments):
+    if not CREDENTIAL_SEGMENTS.isdisjoint(segments) or tuple(segments[-2:]) in CREDENTIAL_PAIRS:
         return True
     if "." not in last:
         return False
     stem, _, ending = last.rpartition(".")
     if last.startswith(".env") or stem.endswith(".env") or ending == "env":
         return ending not in _PUBLIC_ENV and (last == ".env" or last.startswith(".env.") or ending == "env")
-    if ending in _CREDENTIAL_ENDINGS:
+    if ending in CREDENTIAL_ENDINGS:
         return True
-    return ending in _DATA_ENDINGS and any(word in stem for word in _CREDENTIAL_WORDS)
+    return ending in DATA_ENDINGS and any(word in stem for word in CREDENTIAL_WORDS)
 
 
 def credentials_in_command(text: str) -> tuple[str, ...]:
