@@ -44,6 +44,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/requests/{request_id}/reconcile"): TOO_LATE,
     ("POST", "/api/v1/requests/{request_id}/receipt"): PEOPLE,
     ("POST", "/api/v1/requests/{request_id}/allow-similar"): OPERATORS,
+    ("POST", "/api/v1/requests/{request_id}/allow-similar/preview"): OPERATORS,
     # Of many, each is answered by itself; whether it was decided is looked at below.
     ("POST", "/api/v1/decisions"): PEOPLE,
     ("GET", "/api/v1/grants"): PEOPLE,
@@ -163,6 +164,7 @@ class Scene:
         bodies: dict[str, Any] = {
             "decision": {"word": "approve", **seen},
             "allow-similar": {**seen, "limit": 1, "life": "1h"},
+            "allow-similar/preview": {**seen, "limit": 1, "life": "1h"},
             "review": {"opinion": "accepted"},
             "reconcile": {"finding": "done"},
             "undo": {},

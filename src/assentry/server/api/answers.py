@@ -231,6 +231,24 @@ class GrantPreview(BaseModel):
     requests: list[Covered]
 
 
+class Limit(BaseModel):
+    """What a similar request has to have in common with this one."""
+
+    name: str
+    says: str
+    kept: bool
+
+
+class SimilarPreview(GrantPreview):
+    """What allowing similar requests would mean."""
+
+    limits: list[Limit]
+    open: list[str] = Field(description="Arguments that may be anything.")
+    condition: str = Field(description="As the grant would have it.")
+    examples: list[str] = Field(description="What it would newly cover, up to three.")
+    why_not_this_one: str = Field(description="Why it would not cover this request itself; empty if it would.")
+
+
 class AllowedSimilar(Done):
     """The decision, and the grant that came with it; none where more people have to approve."""
 

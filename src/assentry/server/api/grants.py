@@ -1,5 +1,6 @@
 """For people: standing permissions. Anybody sees them; operators give, preview and revoke them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any
@@ -8,18 +9,18 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from assentry.core.action import Risk
-from assentry.core.grant import Grant, Terms, spending, use
+from assentry.core.grant import Grant, Terms
 from assentry.core.policy_text import duration
 from assentry.core.request import Kind
 from assentry.core.request import Request as Asked
 from assentry.engine.grants import give, take_back
-from assentry.errors import GrantSpent, NotFound
+from assentry.errors import NotFound
 from assentry.ports import Filter
 from assentry.server.api.afterwards import done
-from assentry.server.api.answers import AllowedSimilar, GrantGiven, GrantList, GrantPreview, told
+from assentry.server.api.answers import AllowedSimilar, GrantGiven, GrantList, GrantPreview, SimilarPreview, told
 from assentry.server.api.asking import Body, RequestId, Words
 from assentry.server.deciding import Said
-from assentry.server.similar import allow, hypothetical, like
+from assentry.server.similar import Held, allow, held_against, hypothetical, like, preview_of
 from assentry.server.visitors import Operator, Person, Visitor, premises_of
 from assentry.telling.plain import plain_json
 from assentry.telling.standing import grant_document
@@ -85,6 +86,9 @@ class Similar(Bounds):
     seen_digest: Annotated[str, Field(min_length=1, max_length=200, description="The digest of the card shown.")]
     limit: Annotated[int, Field(ge=1, le=10_000, description="How often.")]
     note: Words = ""
+    widen: Annotated[list[Name], Field(
+        max_length=50, description="Limits to drop, by the names that the preview gives.", examples=[["recipients"]],
+    )] = Field(default_factory=list)  # fmt: skip
 
 
 @router.get("/grants", summary="Standing permissions", **told(GrantList, "Newest first."))
@@ -109,18 +113,8 @@ async def preview(
     of its own; one that takes that too long or too much memory is a 422. For operators.
     """
     grant, now = await hypothetical(visitor, given.terms)
-    looked = await _newest(visitor, given, last)
-    reasons = await premises_of(http).aside.reasons(grant, looked, now)
-    lines = []
-    for request, reason in zip(reversed(looked), reversed(reasons), strict=True):
-        if not reason:
-            try:
-                grant = use(grant, spending(request.candidate.assessment), now)
-            except GrantSpent:
-                reason = "it would have been used up"
-        lines.append(_line(request, reason))
-    lines.reverse()
-    return {"looked_at": len(lines), "covered": sum(line["covered"] for line in lines), "requests": lines}
+    looked = await held_against(premises_of(http).aside, grant, await _newest(visitor, given, last), now)
+    return _covered(looked)
 
 
 @router.post("/grants", summary="Allow something in advance", **told(GrantGiven, "It stands.", 201), status_code=201)
@@ -155,17 +149,50 @@ async def revoke(
 async def allow_similar(visitor: Operator, request_id: RequestId, similar: Similar, http: Request) -> dict[str, Any]:
     """Approves this request and gives a grant for the same action of the same agent, up to the same risk.
 
+    What is similar is narrow: the domains of the recipients, folders, environment, and amounts and counts no larger, as
+    the preview lists them; `widen` drops some of that. What could not be read for certain is a 422.
+
     Where more people have to approve it, your approval counts and no grant is given: `grant` is null and `says` tells
     so. What spends money needs a `budget`; it is in the currency of the request unless you name one. Never for what is
     critical. Where the approval does not stand there is no grant either. For operators.
     """
     request = await visitor.room.desk.inbox.find(request_id)
-    candidate = request.candidate
-    terms = like(request, similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk))
+    terms = like(request, _terms_of(request, similar), similar.widen)
     made = await allow(visitor, request, Said("approve", seen_digest=similar.seen_digest, note=similar.note), terms)
     http.app.state.meters.decisions.labels("approve").inc()
     grant = _document(visitor, made.grant) if made.grant is not None else None
     return {**await done(visitor, made.request, "approve"), "grant": grant, "says": made.says}
+
+
+@router.post(
+    "/requests/{request_id}/allow-similar/preview",
+    summary="What would be similar?",
+    **told(SimilarPreview, "Nothing was changed."),
+)
+async def preview_similar(http: Request, visitor: Operator, request_id: RequestId, similar: Similar) -> dict[str, Any]:
+    """The limits of what is like this request, which of the newest it would have covered, and examples. For operators.
+
+    Uses and budget are counted as they would have been, from the oldest request on.
+    """
+    request = await visitor.room.desk.inbox.find(request_id)
+    found = await preview_of(premises_of(http).aside, visitor, request, _terms_of(request, similar), similar.widen)
+    kept = {each.name for each in found.kept}
+    return {
+        **_covered(found.held),
+        "limits": [{"name": one.name, "says": one.says, "kept": one.name in kept} for one in found.likeness.bounds],
+        "open": list(found.likeness.open), "condition": found.grant.condition, "examples": list(found.examples),
+        "why_not_this_one": found.misses,
+    }  # fmt: skip
+
+
+def _terms_of(request: Asked, similar: Similar) -> Terms:
+    candidate = request.candidate
+    return similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk)
+
+
+def _covered(held: Sequence[Held]) -> dict[str, Any]:
+    lines = [_line(each.request, each.why_not) for each in held]
+    return {"looked_at": len(lines), "covered": sum(line["covered"] for line in lines), "requests": lines}
 
 
 async def _newest(visitor: Visitor, given: Given, last: int) -> list[Asked]:

@@ -7,9 +7,11 @@ from datetime import datetime
 
 from assentry.core.briefing import Briefing, Difference, OptionLine, brief
 from assentry.core.canonical import restore
+from assentry.core.likeness import Bound, Likeness, likeness_of
 from assentry.core.request import Kind, Request, Review, State
 from assentry.core.run import Run
 from assentry.core.text import ago, counted, span
+from assentry.errors import InvalidDecision
 from assentry.server.looks.forms import Field, form_for
 from assentry.server.looks.values import Look, Sources, any_folded, arguments, opened, value_look
 from assentry.telling.background import Background, Ways, first_parts
@@ -97,6 +99,12 @@ class CardLook:
     is_pending: bool
     given: int
     may_allow: bool
+    limits: tuple[Bound, ...]
+    """Of what is like it."""
+    open: tuple[str, ...]
+    """Its arguments that no limit is about."""
+    not_like: str
+    """Why nothing can be said to be like it; empty where it can."""
     alike: int
     """How many others wait that may be decided together with this one."""
 
@@ -130,6 +138,7 @@ def card_look(
     args = arguments(card.args, sources) if card.question is None else opened(arguments(card.shown, sources))
     args = opened(args) if whole else args
     options = tuple(_option(line, whole) for line in card.options)
+    limits, not_like = _limits(request) if may_allow and card.question is None else (Likeness(()), "")
     last = next((each for each in similar if each.word in ("approve", "modify", "choose")), None)
     return CardLook(
         card=card,
@@ -162,6 +171,9 @@ def card_look(
         is_question=card.question is not None,
         is_pending=card.state is State.PENDING,
         may_allow=may_allow,
+        limits=limits.bounds,
+        open=limits.open,
+        not_like=not_like,
         alike=alike,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
     )
@@ -172,6 +184,13 @@ def _planned(run: Run) -> tuple[str, ...]:
     left = [each.says for each in run.plan if not each.done]
     more = (f"… and {counted(len(left) - _PLANNED, 'more step')}",) if len(left) > _PLANNED else ()
     return (*left[:_PLANNED], *more)
+
+
+def _limits(request: Request) -> tuple[Likeness, str]:
+    try:
+        return likeness_of(request.candidate.action, request.candidate.assessment), ""
+    except InvalidDecision as problem:
+        return Likeness(()), str(problem)
 
 
 def _likeness(request: Request, why_not: str) -> str:
