@@ -129,7 +129,8 @@ def _rest(action: Action, view: Mapping[str, Any]) -> Bound:
     terms = [f"args.all(k, k in {_cel(list(action.args))})", *(_ABSENT[name] for name in absent)]
     if not view.get("secret"):
         terms.append("!facts.secret")
-    return Bound(REST, f"no {_either(['other arguments', *(_WORDS[name] for name in absent)])}", " && ".join(terms))
+    named = ["other arguments", *(_WORDS[name] for name in absent)]
+    return Bound(REST, f"no {_either(named, len(named))}", " && ".join(terms))
 
 
 def _of_argument(key: str, value: Json, view: Mapping[str, Any], wide: Collection[str]) -> Bound | None:
@@ -187,8 +188,9 @@ def _is_covered(key: str, kind: int, value: Json, view: Mapping[str, Any]) -> bo
     return bool(number and kind & kinds.COUNT and 0 <= value <= view.get("count", -1))
 
 
-def _either(texts: Sequence[str]) -> str:
-    shown = [shortened(text, 80) for text in texts[:4]] + ([f"{len(texts) - 4:,} others"] if len(texts) > 4 else [])
+def _either(texts: Sequence[str], most: int = 4) -> str:
+    shown = [shortened(text, 80) for text in texts[:most]]
+    shown += [f"{len(texts) - most:,} others"] if len(texts) > most else []
     return f"{', '.join(shown[:-1])} or {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
@@ -232,6 +234,8 @@ def examples_of(
             changed = replace(assessment, facts=(*facts, *(fact for fact in others if fact.name not in named)))
             if why_not(grant, replace(action, args=args), changed, now) is None:
                 shown = other if isinstance(other, str) else json.dumps(other, ensure_ascii=False)
+                if isinstance(other, list) and all(isinstance(each, str) for each in other):
+                    shown = ", ".join(map(str, other))
                 found[key] = Example(f"the same with {key}: {shortened(shown, 80)}", args)
                 break
     return tuple(found.values())[:EXAMPLES]

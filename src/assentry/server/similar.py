@@ -54,7 +54,10 @@ class Preview:
     kept: tuple[Bound, ...]
     held: tuple[Held, ...]
     """The latest requests of the same action and agent, newest first."""
+    made: tuple[str, ...]
+    """Calls that nobody asked for yet and that it would cover."""
     examples: tuple[str, ...]
+    """The same, and where they are fewer than three, requests that waited and that it would have covered."""
     misses: str
     """Why it would not cover this request itself; empty where it would."""
 
@@ -145,6 +148,7 @@ async def preview_of(
     ]
     return Preview(
         grant=grant, likeness=likeness, kept=_kept(likeness, wide), held=held,
+        made=tuple(each.says for each in made),
         examples=(*(each.says for each in made), *dict.fromkeys(waited))[:EXAMPLES],
         misses=misses,
     )  # fmt: skip
