@@ -238,7 +238,11 @@ def examples_of(
                     shown = ", ".join(map(str, other))
                 found[key] = Example(f"the same with {key}: {shortened(shown, 80)}", args)
                 break
-    return tuple(found.values())[:EXAMPLES]
+    ranked = sorted(found, key=lambda key: (found[key].args[key] not in _ALARMING, bool(kinds.of(key) & kinds.PROSE)))
+    return tuple(found[key] for key in ranked[:EXAMPLES])
+
+
+_ALARMING = ("production", "somebody@elsewhere.example", "/etc/passwd", ["somebody@elsewhere.example"], ["/etc/passwd"])
 
 
 def _others(key: str, value: Json) -> Iterator[Json]:
