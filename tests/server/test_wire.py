@@ -18,7 +18,7 @@ from assentry.assemble import keys_for, store_for
 from assentry.errors import StoreError
 from assentry.server.app import create_app
 from assentry.server.premises import Premises
-from assentry.server.wire import LARGEST_BODY
+from assentry.server.wire import LARGEST_BODY, ONCE
 from assentry.settings import Settings
 from tests.stage import until
 
@@ -75,11 +75,51 @@ async def test_another_name_is_turned_away(client, host):
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("name", sorted(name.decode() for name in ONCE))
+async def test_what_decides_is_sent_once(client, name):
+    """In either order, and whether or not both say the same."""
+    good = HOST if name == "host" else "0" if name == "content-length" else "good"
+    for values in ((good, "evil"), ("evil", good), (good, good)):
+        sent = [("host", HOST)] if name != "host" else []
+        answer = await client.get("/healthz", headers=[*sent, *((name, value) for value in values)])
+        assert (answer.status_code, name in answer.json()["detail"].lower()) == (400, True), values
+
+
+async def test_a_call_without_a_host_or_to_another_place_is_not_understood(client):
+    app, told = client._transport.app, []
+
+    async def send(message):
+        told.append(message.get("status"))
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    for headers, path in (([], "/healthz"), ([(b"host", HOST.encode())], "http://evil.example/healthz")):
+        scope = {
+            "type": "http", "method": "GET", "path": path, "headers": headers, "scheme": "http", "query_string": b"",
+            "root_path": "", "asgi": {"version": "3.0"}, "http_version": "1.1",
+        }  # fmt: skip
+        await app(scope, receive, send)
+    assert told == [400, None, 400, None]
+
+
 async def test_what_is_too_large_is_not_read(client):
     big = await client.post("/login", content=b"x" * (LARGEST_BODY + 1))
     assert big.status_code == 413
     odd = await client.post("/login", content=b"", headers={"content-length": "-1"})
     assert odd.status_code == 413
+
+
+async def test_a_body_that_turns_out_too_large_is_one_answer_whatever_the_application_says(client, caplog):
+    async def pieces():
+        for _ in range(5):
+            yield b"x" * (LARGEST_BODY // 4)
+
+    with caplog.at_level(logging.INFO, "assentry.access"):
+        answer = await client.post("/api/v1/sessions", content=pieces(), headers={"content-type": "application/json"})
+        assert answer.status_code == 413
+    (line,) = [json.loads(record.message) for record in caplog.records if record.name == "assentry.access"]
+    assert line["status"] == 413
 
 
 async def test_problems_have_one_shape(client):
