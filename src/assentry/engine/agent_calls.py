@@ -111,6 +111,8 @@ class AgentCalls:
         self._calls.asked_by = self.asked_by
         self._office = replace(office, asked_by=self.asked_by)
         self._store, self._judgement, self._hub = office.store, calls.judgement, office.hub
+        self.proved: Callable[[], Awaitable[None]] | None = None
+        """Raises where the agent is no longer who its token said: asked after every wait, before anything is done."""
 
     @property
     def is_trusted(self) -> bool:
@@ -400,6 +402,7 @@ class AgentCalls:
                 raise stopped_or_paused(held) from None
 
     async def _until_go(self, patience: float) -> None:
+        waits = self._judgement.held_up(self.agent) is not None
         try:
             await self._judgement.until_go(self.agent, patience)
         except RunStopped as stopped:
@@ -407,6 +410,8 @@ class AgentCalls:
             if switch is not None and switch.setting is Setting.PAUSE:
                 raise RunPaused("", switch.by, switch.reason, says=switch.says) from stopped
             raise
+        if waits and self.proved is not None:
+            await self.proved()
 
     def _execution(self, worker: str, lease: timedelta = LEASE) -> Unheld:
         office = self._office

@@ -43,8 +43,8 @@ class Agents:
         await gate.start()
         return gate
 
-    async def waited(self, look: Coroutine[Any, Any, T], otherwise: T) -> T:
-        """What `look` found, or `otherwise` where the server ends first."""
+    async def waited(self, agent: AgentRuns, look: Coroutine[Any, Any, T], otherwise: T) -> T:
+        """What `look` found, or `otherwise` where the server ends first; an error where the token did."""
         task = asyncio.create_task(look)
         if self._leaving:
             task.cancel()
@@ -54,6 +54,8 @@ class Agents:
         finally:
             self._waiting.discard(task)
             task.cancel()
+        if agent.proved is not None:
+            await agent.proved()
         return otherwise if task.cancelled() else task.result()
 
     def let_go(self) -> None:

@@ -50,6 +50,7 @@ class Event:
 
 
 LOOK = Event("look")
+_DOUBTS = ("identity", "policy", "look")
 
 
 class Listener:
@@ -60,8 +61,13 @@ class Listener:
         self._waiting: dict[tuple[str, str], Event] = {}
         self._rang = asyncio.Event()
         self.closed = False
+        self.doubted = False
+        """Whoever reads may no longer be allowed to, after what was put in; the reader finds out and takes this back."""
 
     def put(self, event: Event) -> None:
+        if event.about in _DOUBTS:
+            self.doubted = True
+            self._rang.set()
         if self.agent and event is not LOOK and (event.about != "request" or event.agent != self.agent):
             return  # an agent hears of its own requests and of nothing else
         if len(self._waiting) >= _MOST_AT_ONCE or event is LOOK:
@@ -74,11 +80,11 @@ class Listener:
         self.closed = True
         self._rang.set()
 
-    async def events(self, quiet: float) -> AsyncIterator[list[Event]]:
-        """What has come since, as it comes; an empty list after a quiet while."""
+    async def events(self, quiet: Callable[[], float]) -> AsyncIterator[list[Event]]:
+        """What has come since, as it comes; an empty list after a quiet while, or where somebody may be gone."""
         while not self.closed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(quiet):
+                async with asyncio.timeout(quiet()):
                     await self._rang.wait()
             self._rang.clear()
             waiting, self._waiting = self._waiting, {}

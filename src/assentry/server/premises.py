@@ -74,7 +74,9 @@ class Premises:
         self._rooms: dict[str, Room] = {}
         self._opening = asyncio.Lock()
         self._leave: Callable[[], None] | None = None
-        self._chores: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Future[None]] = set()
+        self._heeding: dict[str, asyncio.Future[None]] = {}
+        """What was last heard of each room's policy, while it is read and afterwards."""
 
     async def open(self) -> None:
         """Ready to serve."""
@@ -111,7 +113,7 @@ class Premises:
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
             for room in tuple(self._rooms.values()):
-                self._do(_refreshed(room))
+                self._heeding[room.name] = self._do(_refreshed(room))
 
     async def why_not_ready(self) -> str:
         """Why this server cannot do its work, in words; empty if it can. It answers whatever hangs."""
@@ -128,10 +130,16 @@ class Premises:
             return "changes made by other processes are not heard of; decisions still go by the database"
         return ""
 
-    def _do(self, work: Awaitable[None]) -> None:
+    async def settled(self, room: Room) -> None:
+        """The room knows what was heard so far of its policy."""
+        if (heeding := self._heeding.get(room.name)) is not None:
+            await asyncio.wait({heeding})
+
+    def _do(self, work: Awaitable[None]) -> "asyncio.Future[None]":
         chore = asyncio.ensure_future(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
+        return chore
 
     async def _forget_now_and_then(self) -> None:
         while True:

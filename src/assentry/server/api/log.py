@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from assentry.server.api.answers import EntryPage, Verification, told
-from assentry.server.visitors import Person
+from assentry.server.presence import Presence
+from assentry.server.visitors import Person, Visitor
 from assentry.telling.log_words import Wanted, in_words, read
 
 router = APIRouter(prefix="/api/v1", tags=["log"])
@@ -72,21 +73,27 @@ async def verification(visitor: Person) -> dict[str, Any]:
         "application/jsonl": {"schema": {"type": "string"}},
     }}},
 )  # fmt: skip
-async def export(visitor: Person) -> StreamingResponse:
+async def export(visitor: Person, http: Request) -> StreamingResponse:
     """The whole log, sealed and signed, for `assentry audit verify FILE`. It is sealed first, so it is a POST."""
-    lines = visitor.room.desk.notary.lines()
+    return await exported(http, visitor)
+
+
+async def exported(http: Request, visitor: Visitor) -> StreamingResponse:
+    """The copy as a file. It breaks off before the line that signs it once the visitor may no longer read it."""
+    lines, presence = visitor.room.desk.notary.lines(), await Presence(http, visitor).began()
     first = await anext(lines)  # what is wrong with the log shows here, and not in the middle of an answer
     name = f"assentry-{visitor.room.name}.jsonl"
     headers = {"content-disposition": f'attachment; filename="{name}"'} if name.isascii() and '"' not in name else {}
-    return StreamingResponse(_chunks(first, lines), media_type="application/jsonl", headers=headers)
+    return StreamingResponse(_chunks(first, lines, presence), media_type="application/jsonl", headers=headers)
 
 
-async def _chunks(first: str, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+async def _chunks(first: str, lines: AsyncIterator[str], presence: Presence) -> AsyncIterator[str]:
     held, size = [first], len(first)
     async for line in lines:
         held.append(line)
         size += len(line)
         if size >= _CHUNK:
+            await presence.check()
             yield "".join(held)
             held, size = [], 0
     yield "".join(held)

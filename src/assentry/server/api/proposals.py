@@ -263,7 +263,7 @@ async def outcome(
     """With `wait`, the answer comes as soon as there is something new: decided, ended, or newer than `version`."""
     request = await agent.request(request_id)
     if wait:
-        request = await premises_of(http).agents.waited(agent.changed(request, wait, version), request)
+        request = await premises_of(http).agents.waited(agent, agent.changed(request, wait, version), request)
     return proposal_document(request)
 
 
