@@ -62,7 +62,7 @@ class Listener:
         self._rang = asyncio.Event()
         self.closed = False
         self.doubted = False
-        """Whoever reads may no longer be allowed to, after what was put in; the reader finds out and takes this back."""
+        """Whoever reads may no longer be allowed to, after what was put in; the reader finds out, and takes it back."""
 
     def put(self, event: Event) -> None:
         if event.about in _DOUBTS:

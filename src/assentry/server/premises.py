@@ -33,6 +33,9 @@ FORGET_EVERY = 3600.0
 RETRY_SECONDS = 2.0
 READY_SECONDS = 5.0
 """How long a server looks whether it is ready, before it says that it is not."""
+ORDER_EVERY = 5.0
+"""So often the log is put in order also where nothing was heard."""
+_BREATH = 0.5
 LOOK_EVERY = 10.0
 """How often it is found out which callers are gone."""
 
@@ -75,6 +78,7 @@ class Premises:
         self._opening = asyncio.Lock()
         self._leave: Callable[[], None] | None = None
         self._chores: set[asyncio.Future[None]] = set()
+        self._news = asyncio.Event()
         self._heeding: dict[str, asyncio.Future[None]] = {}
         """What was last heard of each room's policy, while it is read and afterwards."""
 
@@ -84,6 +88,7 @@ class Premises:
         self._leave = self.events.start(self._heard)
         self._do(self._forget_now_and_then())
         self._do(self._look_for_the_gone())
+        self._do(self._put_in_order())
 
     async def close(self) -> None:
         """Whoever listens is let go, and nothing more is heard."""
@@ -111,6 +116,7 @@ class Premises:
         return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle, passkeys, sign_on)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
+        self._news.set()
         if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
             for room in tuple(self._rooms.values()):
                 self._heeding[room.name] = self._do(_refreshed(room))
@@ -131,9 +137,9 @@ class Premises:
         return ""
 
     async def settled(self, room: Room) -> None:
-        """The room knows what was heard so far of its policy."""
+        """The room knows what was heard so far of its policy, unless that cannot be read for now."""
         if (heeding := self._heeding.get(room.name)) is not None:
-            await asyncio.wait({heeding})
+            await asyncio.wait({heeding}, timeout=READY_SECONDS)
 
     def _do(self, work: Awaitable[None]) -> "asyncio.Future[None]":
         chore = asyncio.ensure_future(work)
@@ -157,6 +163,20 @@ class Premises:
                 except AssentryError as problem:
                     log.warning("callers that are gone could not be looked for in %s: %s", workspace, problem)
             await asyncio.sleep(LOOK_EVERY)
+
+    async def _put_in_order(self) -> None:
+        """What was committed gets its place in the log here, so that whoever reads it need not write anything."""
+        while True:
+            for workspace in {self.settings.workspace, *self._rooms}:
+                try:
+                    await self.store.sequence(workspace)
+                except AssentryError as problem:
+                    log.warning("the log of %s could not be put in order: %s", workspace, problem)
+            await asyncio.sleep(_BREATH)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ORDER_EVERY):
+                    await self._news.wait()
+            self._news.clear()
 
 
 async def _refreshed(room: Room) -> None:

@@ -59,8 +59,10 @@ def read(logged: Logged) -> Line:
 
 
 async def backwards(store: Store, workspace: str, wanted: Wanted, limit: int, start: int = 0) -> AsyncIterator[Line]:
-    """The newest entries that fit, newest first; from before index `start`, where one is given."""
-    await store.sequence(workspace)
+    """The newest entries that fit, newest first; from before index `start`, where one is given.
+
+    Of those that have their place in the order: nothing is changed by reading.
+    """
     looked_at, given = 0, 0
     while looked_at < _MOST_READ:
         page = await store.entries(

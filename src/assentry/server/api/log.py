@@ -32,12 +32,13 @@ async def log(
     before: Before = None,
     limit: Limit = 50,
 ) -> dict[str, Any]:
-    """Entries, newest first, each also in words. A page may hold few or none while `next` says that there is more."""
+    """Entries, newest first, each also in words. A page may hold few or none while `next` says that there is more.
+
+    What was just committed appears once it has its place in the order, within a second or so.
+    """
     store, workspace = visitor.room.desk.store, visitor.room.name
     subject = (await visitor.room.desk.inbox.find(request)).id if request else ""
     wanted = Wanted(subject, kind, agent)
-    # What was committed gets its place in the order, as any reader of the log would give it; nothing else moves.
-    await store.sequence(workspace)
     found: list[dict[str, Any]] = []
     start, looked_at = before or 0, 0
     while looked_at < _MOST_READ:

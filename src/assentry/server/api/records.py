@@ -147,7 +147,8 @@ async def _entries(store: Store, workspace: str, given: Given) -> Any:
 
 
 async def _size(store: Store, workspace: str, given: Given) -> int:  # noqa: ARG001
-    return await store.sequence(workspace)
+    newest = await store.entries(workspace, limit=1, newest_first=True)
+    return newest[0].index + 1 if newest else 0
 
 
 async def _due(store: Store, workspace: str, given: Given) -> Any:
