@@ -75,7 +75,7 @@ def test_ordinary_files_do_not_begin_to_wait(tool: str) -> None:
     assert [place for place in ORDINARY if _gate(tool, EDITORS[tool](place)) is not want] == []
 
 
-@pytest.mark.parametrize("place", ["/w/a.py", "/etc/hosts", ".claude/settings.json", "CLAUDE.md", ".git/config"])
+@pytest.mark.parametrize("place", ["/w/a.py", "/etc/hosts", ".claude/settings.json", "CLAUDE.md", ".husky/pre-commit"])
 def test_reading_does_not_begin_to_wait(place: str) -> None:
     assert _gate("Read", {"file_path": place}) is GateKind.RUN
     assert _gate("Bash", {"command": f"cat {place}"}) is GateKind.RUN

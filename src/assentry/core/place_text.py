@@ -74,7 +74,7 @@ _ORDINARY = re.compile(
     r"/(?:root|usr/src|usr/local/src|Library/Caches)/.+|/(?:system|library)(?:/.*)?|/dev/(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd/\d+|shm/.*)"
 )
 """Places of the system where work is done: a home of root, sources, devices that keep nothing; and names like those."""
-_CLIMBS_TO_SYSTEM = re.compile(r"(?:~?/?(?:[^/]+/)*\.\./)+(?:private/)?(?:etc|usr|boot|proc|sbin)(?:/|$)")
+_CLIMBS_TO_SYSTEM = re.compile(r"(?:^|/)\.\./+(?:private/+)?(?:etc|usr|boot|proc|sbin)(?:/|$)")
 
 
 def path_marks(path: str) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def is_protected(path: str, marks: Iterable[str]) -> bool:
         return True
     if SYSTEM in marks and not (_ORDINARY.fullmatch(path) and ".." not in path and path.isascii()):
         return True
-    return ".." in path and any(_CLIMBS_TO_SYSTEM.match(each.replace("\\", "/")) for each in _readings(path))
+    return ".." in path and any(_CLIMBS_TO_SYSTEM.search(each.replace("\\", "/")) for each in _readings(path))
 
 
 def paths_of(text: str) -> tuple[str, ...]:
