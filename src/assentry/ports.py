@@ -14,6 +14,7 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.switch import Switch
+from assentry.core.vouching import OfferedTool, Vouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,14 @@ class Store(Protocol):
 
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         """How every stop switch was last set."""
+        ...
+
+    async def tools(self, workspace: str, source: str = "") -> tuple[OfferedTool, ...]:
+        """What agents and servers offer and nobody trusted outright, by source and name; of one source, or of all."""
+        ...
+
+    async def vouched(self, workspace: str) -> frozenset[Vouched]:
+        """Source, name and digest of the tools for which a person vouches."""
         ...
 
     async def spent(self, workspace: str, agent: str, since: datetime, but: str = "") -> Decimal:

@@ -17,7 +17,6 @@ from assentry.adapters.claude_code import EVENTS
 from assentry.cli import hooks
 from assentry.cli.app import run
 from assentry.core.request import Request, State
-from assentry.ports import Filter
 from tests import forked
 from tests.stage import Stage, stage
 
@@ -61,7 +60,9 @@ class Claude(Stage):
 
 @pytest.fixture(params=["here", "server"])
 async def claude(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> AsyncIterator[Claude]:
-    async with stage(database, Claude, serves=request.param == "server", folder=tmp_path) as made:
+    is_far = request.param == "server"
+    policy = "agents: {claude-code: {}}\n" if is_far else ""
+    async with stage(database, Claude, serves=is_far, policy=policy, folder=tmp_path) as made:
         made.words, made.environment = ("--database", database), dict(os.environ)
         if made.server is not None:
             made.words, made.environment["ASSENTRY_TOKEN"] = ("--server", made.url), await made.token("claude-code")
@@ -280,11 +281,25 @@ async def test_a_session_does_not_use_what_another_was_allowed(claude: Claude) -
 
 @pytest.mark.parametrize("name", ["mcp__files__list_all", "Frobnicate"])
 async def test_a_strangers_tool_is_nobodys_word(claude: Claude, name: str) -> None:
+    if claude.server is not None:
+        await claude.policy("mode: enforce\n")  # where the agent is not trusted either
     await claude.says("PreToolUse", name, {"path": "/srv"}, "t1", "--wait", "0")
-    page = await claude.inbox.page(Filter())
-    (request,) = page.requests
+    (request,) = await claude.waiting()
     assert request.candidate.action.trusted is False
     assert request.candidate.action.name == name.rpartition("__")[2]
+
+
+async def test_a_tool_of_a_server_waits_whatever_it_is_called_until_somebody_vouches_for_it(claude: Claude) -> None:
+    for tool in ("mcp__weather__get_weather", "mcp__other__get_weather"):
+        answer = await claude.before(tool, {"city": "Graz"}, "t1", "--wait", "0")
+        assert answer["permissionDecision"] == "deny"
+    card = await claude.card("agent:claude-code/mcp:weather")
+    assert "the name is all that is vouched for" in card.candidate.args_text
+    await claude.approve(card)
+    again = await claude.before("mcp__weather__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
+    assert again["permissionDecision"] == "allow"
+    other = await claude.before("mcp__other__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
+    assert other["permissionDecision"] == "deny"
 
 
 @pytest.mark.parametrize("said", ["", "[1]", "{", '{"hook_event_name": "PreToolUse"}', "null"])

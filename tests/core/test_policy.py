@@ -107,7 +107,8 @@ def test_patterns_match_the_whole_name_and_case_counts(glob: str, name: str, mat
 @pytest.mark.parametrize(
     ("about", "assessment", "trigger"),
     [
-        ({"trusted": False}, UNKNOWN, "unknown"),
+        ({"trusted": False}, UNKNOWN, "unknown tool"),
+        ({"trusted": False}, READ, "unknown tool"),
         ({"agent": "stranger"}, UNKNOWN, "unknown"),
         ({}, with_facts(DANGEROUS, count=100), "scale"),
         ({}, with_facts(DANGEROUS, count=10**40), "scale"),

@@ -51,6 +51,8 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/grants/preview"): OPERATORS,
     ("POST", "/api/v1/grants"): OPERATORS,
     ("POST", "/api/v1/grants/{grant_id}/revoke"): OPERATORS,
+    ("GET", "/api/v1/tools"): PEOPLE,
+    ("POST", "/api/v1/tools"): OPERATORS,
     ("GET", "/api/v1/switches"): PEOPLE,
     ("POST", "/api/v1/switches"): PEOPLE,
     ("GET", "/api/v1/runs"): PEOPLE,
@@ -91,6 +93,7 @@ _OWN = "/api/v1/agent/proposals/{request_id}"
 _RUN = "/api/v1/agent/runs/{run_id}"
 AGENT_ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "/api/v1/agent/me"): ANY_AGENT,
+    ("POST", "/api/v1/agent/tools"): ANY_AGENT,
     ("POST", "/api/v1/agent/foreseen"): ANY_AGENT,
     ("POST", "/api/v1/agent/proposals"): ANY_AGENT,
     ("GET", "/api/v1/agent/proposals"): ANY_AGENT,
@@ -134,6 +137,12 @@ class Scene:
             return await self._about_proposal(path, last, number)
         if "{code}" in path:
             return await self._about_run(path, last, number)
+        if path == "/api/v1/tools" and method == "POST":
+            name = f"get_{number}"
+            await desk.post("/agent/tools", {"tools": [{"name": name}]}, "other agent")
+            return path, {"source": "agent:stranger", "word": "vouch", "tools": [name]}
+        if path == "/api/v1/agent/tools":
+            return path, {"tools": [{"name": "get_it"}]}
         if "{grant_id}" in path:
             return path.replace("{grant_id}", await self._grant()), None
         if "{token_id}" in path:

@@ -32,7 +32,7 @@ from tests.stores.logins import as_login, ask_for, happen, owner_login, propose
 
 TABLES = (
     "about", "asks", "callers", "checkpoints", "credentials", "entries", "grants", "migrations", "policies", "proposals", "requests",
-    "runs", "snapshots", "switches", "waits",
+    "runs", "snapshots", "switches", "tools", "waits",
 )  # fmt: skip
 
 TRAPS = """

@@ -56,6 +56,10 @@ WITHIN = frozenset(
 """What stays inside of Claude Code. An agent that it starts meets the hook with each of its own calls."""
 
 
+_ONLY_ITS_NAME = {
+    "definition": "Claude Code tells hooks only the name of a tool, so the name is all that is vouched for"
+}
+
 OTHERWISE = "Another hook changed the input of this call after it was let go: what ran is not what was approved."
 
 
@@ -70,7 +74,8 @@ def errand_in(event: Mapping[str, Any]) -> Errand:
         return Errand(action, plain, name, description, trusted=True)
     _, server, tool = name.split("__", 2) if name.startswith("mcp__") and name.count("__") > 1 else ("", "", name)
     alarm = "" if is_plain_name(name) else LOOKALIKE
-    return Errand(tool, plain, name, f"A tool of the MCP server {server}." if server else "", alarm=alarm)
+    description = f"A tool of the MCP server {server}." if server else ""
+    return Errand(tool, plain, name, description, server=server, about=_ONLY_ITS_NAME, alarm=alarm)
 
 
 def _session(event: Mapping[str, Any]) -> str:

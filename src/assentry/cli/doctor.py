@@ -189,7 +189,8 @@ async def _database(place: Desk, findings: Findings) -> None:
     findings.note(
         "trust",
         "whoever can open the database is trusted: a gate opened on it is cooperative, and holds an honest agent, not "
-        "a process that writes to the database itself",
+        "a process that writes to the database itself; an agent that carries out its own calls can run anything; only "
+        "an executor that you trust (a worker, the MCP proxy) enforces a denial",
         "let agents that you do not trust reach a server over HTTP, and keep the database's password from them: "
         "`assentry serve`, `assentry token give AGENT`",
     )

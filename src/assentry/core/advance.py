@@ -37,6 +37,7 @@ from assentry.core.decision import (
     Overdue,
     Reconcile,
     Rejudged,
+    Relisted,
     Renew,
     Reviewed,
     Revise,
@@ -60,7 +61,7 @@ from assentry.errors import (
 )
 
 LEGAL: dict[State, tuple[type, ...]] = {
-    State.PENDING: (Decided, Rejudged, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
+    State.PENDING: (Decided, Rejudged, Relisted, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
     State.APPROVED: (LookedAgain, Rejudged, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
@@ -141,6 +142,9 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
             return running.looked_again(request, event, now)
         case Rejudged():
             return _overdue(request, now) or running.rejudged(request, event, now)
+        case Relisted(candidate, changes, by):
+            listed = replace(request, candidate=candidate, changes=changes, round=request.round + 1, seen_at=None)
+            return moved(listed, now, "request.relisted", by, changes=list(changes), round=listed.round)
         case Begin():
             lapsed = _overdue(request, now) if request.state is State.APPROVED else None
             return lapsed or running.begun(request, event, now)
@@ -260,7 +264,7 @@ def _decided(request: Request, event: Decided, now: datetime) -> Change | None:
                 raise InvalidDecision("sending back needs instructions for the next draft")
             return _closed(request, event, State.REVISED, "revise", instructions, now)
         case Answer(value, note):
-            if request.ask.kind is not Kind.QUESTION:
+            if request.ask.kind is Kind.ACTION:
                 raise InvalidDecision(
                     f"request {request.code} asks for leave to act, not for an answer; approve or deny it"
                 )
@@ -269,7 +273,7 @@ def _decided(request: Request, event: Decided, now: datetime) -> Change | None:
 
 def _approved(request: Request, event: Decided, candidate: Candidate, word: str, note: str, now: datetime) -> Change:
     """The vote is counted on exactly `candidate`; with the quorum met, a permit for it exists."""
-    if request.ask.kind is Kind.QUESTION:
+    if request.ask.kind is not Kind.ACTION:
         raise InvalidDecision(f"request {request.code} is a question; answer it or deny it")
     verdict = candidate.verdict
     if verdict.gate is GateKind.FORBID:

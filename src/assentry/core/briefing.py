@@ -16,6 +16,7 @@ from assentry.core.effect_text import Answer, answers, grounds, undo_answer
 from assentry.core.request import STOPS, Kind, Option, Question, Request, Review, State
 from assentry.core.text import ago, counted, lookalikes, sentence, shortened, span, visible
 from assentry.core.verdict import AtEnd, GateKind
+from assentry.core.vouching import shown_on
 from assentry.core.waiting import NOBODY_WAITS
 
 NO_DRAFTS = "x-assentry-no-drafts"
@@ -125,6 +126,8 @@ class Briefing:
     @property
     def shown(self) -> Mapping[str, Json]:
         """What whoever asks a question shows with it; no surface leaves any of it out."""
+        if self.kind is Kind.TOOLS:
+            return shown_on(self.args.get("tools", ()))
         found = self.args.get("shown") if self.question is not None else None
         return found if isinstance(found, Mapping) else {}
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assentry.core import argument_kinds as kinds
-from assentry.core.action import Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
+from assentry.core.action import NOTHING_DECLARED, Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
 from assentry.core.argument_look import NO_RECIPIENT
 from assentry.core.catalogue import Entry, find_entry
 from assentry.core.declared import NOTHING_SAID, Said, Settled, settled, words_of
@@ -95,6 +95,8 @@ class Profile:
     """Arguments for which the schema enumerates what may be given."""
     unclaimed: "Profile | None" = None
     """The same without what a stranger claims of it, where one claims anything; the worse of the two holds."""
+    raised_by: Declaration = NOTHING_DECLARED
+    """What whoever calls it claims of it, where that only raises what trusted code says."""
 
 
 def profile(
@@ -131,7 +133,7 @@ def profile(
     text = entry.text if entry else ""
     return Profile(
         name, schema, declared, held.answers_bind, said.trusted, base, text, parts.family, pays, telling,
-        _choices(schema), unclaimed,
+        _choices(schema), unclaimed, NOTHING_DECLARED if said.believed else said.source,
     )  # fmt: skip
 
 
@@ -298,8 +300,20 @@ def _stricter(one: Effect, other: Effect) -> Effect:
 def classify(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str] = ()) -> Assessment:
     """What one call would do: its profile, raised by what the arguments show."""
     found = _classified(profile, args, domains)
+    if not profile.raised_by.is_empty:
+        found = _raised(found, profile.raised_by)
     # A stranger's claim changes what the arguments are looked at for; it must not take away what they show without it.
     return found if profile.unclaimed is None else _worse_of(found, _classified(profile.unclaimed, args, domains))
+
+
+def _raised(found: Assessment, claimed: Declaration) -> Assessment:
+    """At least as grave as whoever calls it says; where that is milder it changes nothing."""
+    effect = _stricter(found.effect, _pinned(found.effect, claimed))
+    risks = [found.risk, *([effect.risk] if effect != found.effect else []), *filter(None, [claimed.risk])]
+    risk = max(risks, key=lambda each: each.rank)
+    if (effect, risk) == (found.effect, found.risk):
+        return found
+    return replace(found, effect=effect, risk=risk, reasons=(*found.reasons, "Whoever calls it says so."))
 
 
 def _worse_of(one: Assessment, other: Assessment) -> Assessment:

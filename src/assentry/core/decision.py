@@ -173,6 +173,15 @@ class Rejudged:
 
 
 @dataclass(frozen=True, slots=True)
+class Relisted:
+    """A card lists other tools than before: whoever was shown it looks again."""
+
+    now: Candidate
+    changes: tuple[str, ...]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """About to run: consumes the permit and takes the lease."""
 
@@ -267,6 +276,7 @@ Event = (
     | CallerLost
     | LookedAgain
     | Rejudged
+    | Relisted
     | Begin
     | Renew
     | Finish

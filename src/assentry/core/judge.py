@@ -22,6 +22,7 @@ from assentry.core.situation import EMPTY, Situation, Standing
 from assentry.core.text import LOOKALIKE, counted, hides_letters, span
 from assentry.core.verdict import GateKind, Ladder, Quorum, Trigger, Verdict, joined
 from assentry.core.view import Looking
+from assentry.core.vouching import UNKNOWN_TOOL, why_unknown
 
 _STRENGTH = tuple(
     (GateKind.RUN, GateKind.WATCH, GateKind.SOFT, GateKind.ASK, GateKind.HARD, GateKind.MANUAL, GateKind.FORBID).index(
@@ -157,6 +158,8 @@ def _judged(
         if failures:
             fired += tuple(_could_not_evaluate(failure) for failure in failures)
     fired += tuple(builtin_triggers(policy, action, assessment, situation))
+    if not action.trusted and (says := why_unknown(policy, action, situation.vouched)):
+        fired = (*(each for each in fired if each.name != "unknown"), Trigger(UNKNOWN_TOOL, says, GateKind.HARD))
     plain = chosen.verdict if chosen is not None else _default(policy, action, assessment, situation)
     base, notes = _base(policy, plain.gate, assessment)
     if is_stricter(GateKind.HARD, base) and (says := _never_unasked(chosen, assessment)):

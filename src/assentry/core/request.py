@@ -48,10 +48,12 @@ OPEN = frozenset({State.PENDING, State.APPROVED, State.RUNNING, State.UNKNOWN, S
 
 
 class Kind(Enum):
-    """What is asked for: leave to act, or an answer."""
+    """What is asked for: leave to act, an answer, or somebody's word for tools."""
 
     ACTION = "action"
     QUESTION = "question"
+    TOOLS = "tools"
+    """Which tools of a source a person vouches for; what is vouched for is its answer."""
 
 
 STOPS = frozenset({"checkpoint", "draft", "exception", "sample", "cannot_go_on", "interrupt"})

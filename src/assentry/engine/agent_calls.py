@@ -5,18 +5,20 @@ exist for this agent, it does not exist. There is no method here that decides.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from assentry.core.action import NOTHING_DECLARED, Declaration, Json
 from assentry.core.advance import advance
 from assentry.core.canonical import canonical, restore
 from assentry.core.change import Change
+from assentry.core.classify import profile
 from assentry.core.decision import Awaited, Cancel, Fail, Findable, Finish, Renew
+from assentry.core.declared import Said
 from assentry.core.let_by import LetBy, let_by, request_let_by
 from assentry.core.request import STOPS, Kind, Request, State
 from assentry.core.run import RunState
@@ -25,6 +27,7 @@ from assentry.core.running import LEASE
 from assentry.core.switch import Setting
 from assentry.core.text import shortened
 from assentry.core.verdict import GateKind, Trigger
+from assentry.core.vouching import Definition, source_of
 from assentry.engine.asking import Named
 from assentry.engine.callers import every, moved, name_at_server
 from assentry.engine.calls import Calls
@@ -38,10 +41,11 @@ from assentry.engine.office import Held, HeldUp, Office
 from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.proposal import refused_again
 from assentry.engine.questions import question
-from assentry.engine.schemas import check_schema
+from assentry.engine.schemas import check_fits, check_schema
 from assentry.engine.sealing import no_secret, redacted
 from assentry.engine.tool import OptionSpec, Tool, tool, tool_of
-from assentry.errors import Conflict, InvalidArguments, NotFound, PolicyMoved, RunPaused, RunStopped
+from assentry.engine.vouching import KNOWN, Offer, check_listed
+from assentry.errors import Conflict, InvalidArguments, InvalidDecision, NotFound, PolicyMoved, RunPaused, RunStopped
 from assentry.ports import View
 from assentry.system import clock
 
@@ -74,6 +78,15 @@ class Described:
     if_denied: str = ""
     needed_by: datetime | None = None
     idempotent: bool = False
+    server: str = ""
+    """The MCP server that offers it to the agent, where one does."""
+    about: Mapping[str, Json] = field(default_factory=dict)
+    """What else is said of it, such as the annotations of that server."""
+
+    @property
+    def definition(self) -> Definition:
+        """All of it by which a person who vouches for the action knows it again."""
+        return Definition(self.action, self.description, self.schema, self.declared, self.about)
 
 
 class Unheld(Execution):
@@ -119,19 +132,27 @@ class AgentCalls:
         """The operator lists the agent in the policy and vouches for it."""
         return self._judgement.vouches_for(self.agent)
 
+    def _believes(self, said: "Described") -> bool:
+        """The operator vouches for what is said of this action: for an agent, not for servers that it uses."""
+        return self.is_trusted and not said.server
+
     # Proposing
 
     def described(self, said: Described) -> tuple[Tool, tuple[str, ...]]:
         """The action as it will be judged, and what the agent said of it that does not count."""
         if said.action.strip().casefold() in RESERVED:
             raise InvalidArguments(f"{said.action} is a word of Assentry's own; propose the action under another name")
-        _fits_here(said.schema, self.is_trusted)
+        trusted = self._believes(said)
+        _fits_here(said.schema, trusted)
+        _fits_beside(said)
         ignored: tuple[str, ...] = ()
         vouched = said
-        if not self.is_trusted:
+        if not trusted:
             vouched = replace(said, says="", options=(), if_denied="", idempotent=False, declared=NOTHING_DECLARED)
             names = ("says", "options", "if_denied", "idempotent")
             ignored = tuple(name for name in names if getattr(said, name))
+            if (ours := self._calls.tools.get(said.action)) is not None:
+                return _called_elsewhere(ours, said), ignored
         vault = self._office.vault
         options = tuple(
             replace(each, label=str(redacted(vault, each.label)), consequence=str(redacted(vault, each.consequence)))
@@ -140,13 +161,39 @@ class AgentCalls:
         made = tool(
             said.action, description=str(redacted(vault, said.description)), schema=said.schema,
             schema_text=canonical(said.schema) if said.schema is not None else "",
-            declared=vouched.declared, trusted=self.is_trusted,
-            claimed=NOTHING_DECLARED if self.is_trusted else said.declared,
+            declared=vouched.declared, trusted=trusted,
+            claimed=NOTHING_DECLARED if trusted else said.declared,
             says=str(redacted(vault, vouched.says)), options=options,
             if_denied=str(redacted(vault, vouched.if_denied)), needed_by=said.needed_by,
-            secret=said.secret, idempotent=vouched.idempotent, vouched_as_agent=self.is_trusted,
+            secret=said.secret, idempotent=vouched.idempotent, vouched_as_agent=trusted, **self._origin(said),
         )  # fmt: skip
         return made, ignored
+
+    def _origin(self, said: Described) -> dict[str, Any]:
+        """By what a tool of an agent that nobody trusts is known."""
+        if self._believes(said):
+            return {}
+        about = redacted(self._office.vault, dict(said.about))
+        return {"source": self._source(said.server), "definition": said.definition.digest, "about": about}
+
+    def _source(self, server: str) -> str:
+        return source_of(self.agent, no_secret("server", server))
+
+    async def offer(self, tools: Sequence[Described], server: str = "") -> list[str]:
+        """How each of these tools stands. Those of which nobody has heard are put before people, on one card."""
+        check_listed(len(tools))
+        for said in tools:
+            _fits_here(said.schema, self._believes(said))
+            _fits_beside(said)
+        if self.is_trusted and not server:
+            return [KNOWN for _ in tools]
+        offers = {
+            said.definition.digest: Offer(said.definition, said.definition.digest)
+            for said in tools
+            if said.action not in self._calls.tools
+        }
+        found = await self._calls.vouching.offered(self.agent, self._source(server), tuple(offers.values()))
+        return [KNOWN if said.action in self._calls.tools else found[said.definition.digest] for said in tools]
 
     async def proposed(
         self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
@@ -164,13 +211,18 @@ class AgentCalls:
             raise InvalidArguments("the arguments of an action are given by name, as an object")
         if not self.is_trusted:
             _cheap_together(made.schema, plain)
+            if made.trusted:  # registered by trusted code: it takes these arguments and no others
+                try:
+                    check_fits(plain, made.schema, f"the call of {made.name}")
+                except InvalidDecision as problem:
+                    raise InvalidArguments(str(problem)) from None
         _told_plainly(context)
         await self._until_go(patience)
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
             context = in_run(context, active, made.name, plain)
         made, fired = holding_what_hides(made, plain, fired)
-        prepared = self._calls.prepare(made, plain, context, {}, fired)
+        prepared = await self._calls.look_up(self._calls.prepare(made, plain, context, {}, fired))
         while self._calls.runs_at_once(prepared):
             if active is not None:
                 await active.read_once()
@@ -212,11 +264,13 @@ class AgentCalls:
         """
         if said.schema is not None and _size_of(said.schema) > _SCHEMA_NODES:
             return None
-        trusted = self.is_trusted
+        trusted = self._believes(said)
+        if not trusted and (ours := self._calls.tools.get(said.action)) is not None:
+            return self.foreseen(_called_elsewhere(ours, said), {}, fired)
         made = tool(
             said.action, description=said.description, schema=said.schema, trusted=trusted,
             declared=said.declared if trusted else NOTHING_DECLARED,
-            claimed=NOTHING_DECLARED if trusted else said.declared,
+            claimed=NOTHING_DECLARED if trusted else said.declared, **self._origin(said),
         )  # fmt: skip
         return self.foreseen(made, {}, fired)
 
@@ -449,6 +503,25 @@ class ProxiedRun(HeldRun):
         await self._move(lambda fence: Progress(fence, steps=1))
 
 
+def _called_elsewhere(ours: Tool, said: Described) -> Tool:
+    """A tool that trusted code registered here, as an agent that nobody trusts calls and carries it out.
+
+    It is judged by what that code says of it. What the agent says of its effect can only raise that.
+    """
+    heard = Said(ours.declared, source=said.declared, believed=False)
+    return replace(
+        ours, profile=profile(ours.name, ours.description, ours.schema, heard), claimed=said.declared, believed=False,
+        secret=ours.secret | said.secret, needed_by=said.needed_by, function=None, signature=None, undo=None,
+        verify=None, refresh=None, detached=False,
+    )  # fmt: skip
+
+
+def _fits_beside(said: Described) -> None:
+    """What is said beside the schema is no larger than one may be."""
+    if said.about and len(canonical(said.about)) > _SCHEMA_BYTES:
+        raise InvalidArguments(f"hints are larger than {_SCHEMA_BYTES // 1024} KiB; leave out what is not needed")
+
+
 def stopped_or_paused(held: Held) -> RunStopped:
     """What to tell an agent whose run was held up in that very moment."""
     run = held.run
@@ -461,7 +534,7 @@ def _is_ready(request: Request, made: Tool) -> None:
     if request.state is State.APPROVED or (request.state is State.UNKNOWN and request.is_idempotent):
         return
     named = {"request_id": request.id, "code": request.code, "state": str(request.state)}
-    if request.ask.kind is Kind.QUESTION:
+    if request.ask.kind is not Kind.ACTION:
         raise Conflict(f"request {request.code} is a question; there is nothing to carry out", **named)
     if request.state is State.PENDING:
         raise Conflict(f"request {request.code} waits for a person; wait for its outcome first", **named)

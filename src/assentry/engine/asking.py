@@ -21,15 +21,17 @@ from assentry.core.policy import Policy
 from assentry.core.request import Ask, Executor, Kind, Option, Request, State
 from assentry.core.situation import Standing
 from assentry.core.verdict import GateKind, Trigger, Verdict
+from assentry.core.vouching import UNKNOWN_TOOL
 from assentry.engine.callers import Callers, depends, moved
 from assentry.engine.execution import Execution
 from assentry.engine.importing import not_while_importing
-from assentry.engine.judgement import Context, Judgement
+from assentry.engine.judgement import Context, Judgement, definition_of
 from assentry.engine.office import Outpaced, nobody_holds
 from assentry.engine.pressure import Throttle
 from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed, unsealed
 from assentry.engine.threads import in_thread
 from assentry.engine.tool import OptionSpec, Tool, looked_up, resolved
+from assentry.engine.vouching import Offer, Vouching
 from assentry.engine.wait_notice import notice
 from assentry.engine.waiting import Hub
 from assentry.errors import (
@@ -122,6 +124,7 @@ class Asking:
         self.on_wait: Callable[[Request], None] = notice()
         self.vault, self.tools, self.callers = vault, tools, callers
         self.throttle = Throttle(store, workspace)
+        self.vouching = Vouching(store, workspace, judgement, vault, self.throttle, new_code)
 
     def prepare(
         self,
@@ -233,7 +236,9 @@ class Asking:
         spent: set[str] = set()
         while True:
             try:
-                return await self._recorded(prepared, request_id, secret, start, caller), True
+                made = await self._recorded(prepared, request_id, secret, start, caller)
+                await self._met(prepared)
+                return made, True
             except DuplicateStep as known:
                 there = await self._existing(known, prepared)
                 return await self._waited_for_too(there, None if prepared.tool.detached else caller), False
@@ -245,6 +250,13 @@ class Asking:
                 assert active is not None  # noqa: S101  only a run is outpaced
                 active._saw(faster.run)
             prepared = self._rejudged(prepared, given, hidden, spent)
+
+    async def _met(self, prepared: Prepared) -> None:
+        """A tool that waits because nobody knows it is on the card of its source as well."""
+        verdict, action = prepared.verdict, prepared.action
+        if verdict.gate.holds and any(each.name == UNKNOWN_TOOL for each in verdict.triggers):
+            offer = Offer(replace(definition_of(prepared.tool), about=prepared.tool.about), action.definition)
+            await self.vouching.met(action.agent, action.source, offer)
 
     async def _recorded(
         self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool, caller: Named | None

@@ -13,14 +13,15 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from assentry.core.action import NOTHING_DECLARED, Declaration, Json
 from assentry.core.canonical import canonical, restore
 from assentry.core.let_by import LetBy, request_let_by
 from assentry.core.request import Request, State
 from assentry.core.verdict import GateKind, Trigger
-from assentry.engine.agent_calls import AgentCalls
+from assentry.core.vouching import Definition, source_of
+from assentry.engine.agent_calls import AgentCalls, Described
 from assentry.engine.judgement import Context
 from assentry.engine.outcomes import refusal
 from assentry.engine.sealing import unsealed
@@ -58,6 +59,10 @@ class Errand:
     """A digest of how it is described by others; described otherwise, it is another call."""
     why: str = ""
     """What whoever decides is told beside it, as the caller's word."""
+    server: str = ""
+    """The MCP server that offers the tool, where one does."""
+    about: Mapping[str, Json] = field(default_factory=dict)
+    """What else that server says of it: part of its definition."""
 
     @property
     def digest(self) -> str:
@@ -105,13 +110,14 @@ class Errands(Protocol):
 
     async def propose(self, errand: Errand, key: str) -> Told: ...
     async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]: ...
+    async def offer(self, errands: Sequence[Errand]) -> None: ...
     async def decided(self, told: Told, seconds: float) -> Told: ...
     async def begin(self, told: Told, attempt: str) -> Told: ...
     async def renew(self, request_id: str, fence: int) -> None: ...
     async def report(self, request_id: str, fence: int, result: Json, error: str = "") -> None: ...
 
 
-_Said = tuple[Mapping[str, Json] | None, str, str, bool, Declaration]
+_Said = tuple[Mapping[str, Json] | None, str, str, bool, Declaration, str, Mapping[str, Json]]
 
 
 class LocalErrands:
@@ -133,6 +139,18 @@ class LocalErrands:
         await self._calls.renewed()
         return [self._foreseen(errand) for errand in errands]
 
+    async def offer(self, errands: Sequence[Errand]) -> None:
+        """The tools that these calls are of: those that nobody knows are put before people, on one card."""
+        described = [
+            Described(
+                each.action, each.description, each.schema, declared=each.effect, server=each.server, about=each.about
+            )
+            for each in errands
+            if not each.trusted
+        ]
+        for server in {each.server: None for each in described}:
+            await self._calls.offer([each for each in described if each.server == server], server)
+
     def _foreseen(self, errand: Errand) -> GateKind | None:
         try:
             made, fired = self._described(errand)
@@ -142,18 +160,26 @@ class LocalErrands:
 
     def _described(self, errand: Errand) -> tuple[Tool, tuple[Trigger, ...]]:
         fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
-        said = (errand.schema, errand.action, errand.description, errand.trusted, errand.effect)
+        said = (
+            errand.schema, errand.action, errand.description, errand.trusted, errand.effect, errand.server,
+            errand.about,
+        )  # fmt: skip
         known = self._made.get(errand.name)
         if known is not None and known[0][0] is errand.schema and known[0][1:] == said[1:]:
             return known[1], fired
         made = tool(
             errand.action, description=errand.description, schema=errand.schema,
             schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
-            claimed=errand.effect,
+            claimed=errand.effect, **({} if errand.trusted else self._origin(errand)),
         )  # fmt: skip
         if errand.schema is not None:  # one that nobody has described may have any name
             self._made[errand.name] = (said, made)
         return made, fired
+
+    def _origin(self, errand: Errand) -> dict[str, Any]:
+        made = Definition(errand.action, errand.description, errand.schema, errand.effect, errand.about)
+        source = source_of(self._calls.agent, errand.server)
+        return {"source": source, "definition": made.digest, "about": errand.about}
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
@@ -196,8 +222,6 @@ class Noted:
     let: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What nobody but the other program itself lets run, by its name for the call: the request and the digest of the
     call. It begins only once it is known that it ran."""
-    pins: dict[str, str] = field(default_factory=dict)
-    """How the tools were described when they were last let through."""
     turn: str = ""
     """Another one each time an approval was used: until then the same call has the same key."""
 
@@ -259,15 +283,13 @@ class Notebook:
 def _read(text: str) -> Noted:
     known = json.loads(text)
     begun = {str(call): (str(each[0]), int(each[1]), str(each[2])) for call, each in known.get("begun", {}).items()}
-    asked, pins = ({str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins"))
+    asked = {str(name): str(text) for name, text in known.get("asked", {}).items()}
     let = {str(call): (str(each[0]), str(each[1])) for call, each in known.get("let", {}).items()}
-    return Noted(asked, begun, let, pins, str(known.get("turn", "")))
+    return Noted(asked, begun, let, str(known.get("turn", "")))
 
 
 def _written(noted: Noted) -> str:
-    return json.dumps(
-        {"asked": noted.asked, "begun": noted.begun, "let": noted.let, "pins": noted.pins, "turn": noted.turn}
-    )
+    return json.dumps({"asked": noted.asked, "begun": noted.begun, "let": noted.let, "turn": noted.turn})
 
 
 async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str, *, steady: bool = False) -> Told:

@@ -177,7 +177,7 @@ class Gate(Proposer):
                 log.warning("the log could not be sealed: %s", problem)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
-        if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
+        if changed is None or any(key.startswith(("policy:", "grant:", "switch:", "tools:")) for key in changed):
             self._portal.submit(self._refresh())
 
     async def _refresh(self) -> None:

@@ -31,6 +31,7 @@ from assentry.core.text import render
 from assentry.core.title import default_title
 from assentry.core.verdict import GateKind, Trigger, Verdict
 from assentry.core.votes import demanded, no_longer, shortfall, standing, stricter_by
+from assentry.core.vouching import Definition, Vouched, source_of
 from assentry.engine.office import READ_SECONDS, HeldUp
 from assentry.engine.sealing import unsealed
 from assentry.engine.threads import beside, in_thread
@@ -133,6 +134,8 @@ class Judgement:
         self.version = self._latest = 0
         """The version of the active policy, as last heard; 0 where none was ever applied."""
         self.grants: tuple[Grant, ...] = ()
+        self.vouched: frozenset[Vouched] = frozenset()
+        """Tools of sources that nobody trusts, for which a person vouched."""
         self.switches: tuple[Switch, ...] = ()
         """Those that hold somebody up."""
         self.denied: frozenset[str] = frozenset()
@@ -149,8 +152,8 @@ class Judgement:
         """The policy, the grants and the switches are those of the store."""
         store, workspace = self._store, self._workspace
         mine, began = next(self._asked), clock()
-        switches, stored, grants = await asyncio.gather(
-            store.switches(workspace), store.policy(workspace), store.grants(workspace)
+        switches, stored, grants, vouched = await asyncio.gather(
+            store.switches(workspace), store.policy(workspace), store.grants(workspace), store.vouched(workspace)
         )
         # The gate's own loop hears of changes, and its callers look by themselves: two threads, one after the other.
         with self._taking:
@@ -168,6 +171,7 @@ class Judgement:
             if mine > self._judges_by:
                 self._judges_by = mine
                 self.policy, self.version, self.grants = policy, 0 if stored is None else stored.version, grants
+                self.vouched = vouched
                 self._locked, self._was_read = None, True
                 self._good_for(began, policy.limits.known_for.total_seconds())
 
@@ -315,7 +319,7 @@ class Judgement:
         self._holds_reads = not self._was_read
         self.policy = replace(self.policy, mode=Mode.ENFORCE, version=-1)
         self.version = self._latest
-        self.grants = ()
+        self.grants, self.vouched = (), frozenset()
         # How long an instance may go on is said by a policy that cannot be read here: the shortest is never too long.
         self._good_for(clock() if began is None else began, SHORTEST_KNOWN.total_seconds())
 
@@ -330,7 +334,8 @@ class Judgement:
         if known is not None and known[0] is tool:
             return known[1]
         said = Said(
-            tool.declared, found.declaration, found.instead_of_code, found.because, tool.claimed, tool.trusted
+            tool.declared, found.declaration, found.instead_of_code, found.because, tool.claimed, tool.trusted,
+            tool.believed,
         )  # fmt: skip
         made = profile(tool.name, tool.description, tool.schema, said)
         if len(self._profiles) >= _KEPT_PROFILES:
@@ -388,6 +393,9 @@ class Judgement:
             context.alternatives,
             tool.claimed,
             tool.vouched_as_agent,
+            tool.source if tool.trusted or tool.source else source_of(context.agent),
+            tool.definition if tool.trusted or tool.definition else definition_of(tool).digest,
+            tool.believed,
         )
         assessment = classify(self.profile_of(tool), args, domains=policy.domains)
         if facts:
@@ -400,7 +408,7 @@ class Judgement:
         grants = self.grants if grants is None else grants
         if without:
             grants = tuple(grant for grant in grants if grant.id not in without)
-        situation = in_situation(self.standing(context, now) if standing is None else standing, grants)
+        situation = in_situation(self.standing(context, now) if standing is None else standing, grants, self.vouched)
         if self._locked is not None and (self._holds_reads or not assessment.only_reads):
             fired = (*fired, self._locked)
         verdict = judge(policy, action, assessment, situation, now, fired, None if action.trusted else unclaimed)
@@ -598,6 +606,11 @@ def _on_this_loop(work: Coroutine[Any, Any, None]) -> "Future[None]":
 
 def _nothing_runs(why: str) -> StoreError:
     return StoreError(f"nothing runs here until the policy can be read again: {why}")
+
+
+def definition_of(tool: "Tool") -> Definition:
+    """The tool as whoever offers it describes it."""
+    return Definition(tool.name, tool.description, tool.schema, tool.claimed)
 
 
 def stricter(first: Verdict, second: Verdict) -> Verdict:

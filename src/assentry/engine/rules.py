@@ -1,12 +1,16 @@
 """What people set in advance: the policy and standing permissions, as one thing that a surface holds."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from assentry.core.authority import Principal
 from assentry.core.grant import Grant, Terms
 from assentry.core.policy_proposal import PolicyProposal
+from assentry.core.vouching import OfferedTool
 from assentry.engine.grants import give, take_back
+from assentry.engine.judgement import Judgement
 from assentry.engine.policies import apply_policy, confirm_policy, everywhere_within, find_proposal, reject_policy
+from assentry.engine.vouching import ToolList
 from assentry.ports import Store, StoredPolicy
 
 
@@ -51,6 +55,22 @@ class Rules:
     async def give(self, by: Principal, terms: Terms) -> Grant:
         """The grant stands from now on."""
         return await give(self._store, self._workspace, by, terms)
+
+    async def tools(self, source: str = "") -> tuple[OfferedTool, ...]:
+        """What agents and servers offer that nobody trusted outright; of one source, or of all."""
+        return await self._store.tools(self._workspace, source)
+
+    async def vouch(self, by: Principal, source: str, names: Collection[str] = ()) -> tuple[OfferedTool, ...]:
+        """This person vouches for these tools as they are defined; without names, for all that wait."""
+        return await self._tools.vouch(by, source, names)
+
+    async def revoke(self, by: Principal, source: str, names: Collection[str] = ()) -> tuple[OfferedTool, ...]:
+        """Nobody vouches for these tools any more; without names, for none of the source."""
+        return await self._tools.revoke(by, source, names)
+
+    @property
+    def _tools(self) -> ToolList:
+        return ToolList(self._store, self._workspace, Judgement(self._store, self._workspace))
 
     async def take_back(self, by: Principal, grant: Grant) -> Grant:
         """The grant is revoked."""

@@ -57,6 +57,13 @@ class Tool:
     """What whoever offers it says of it: a server's hints, or an agent over HTTP that nobody vouches for."""
     vouched_as_agent: bool = False
     """It is trusted because the policy vouches for its agent, and for no longer than that."""
+    source: str = ""
+    definition: str = ""
+    """Where it comes from and a digest of how it is defined there, if that is not trusted code in this process."""
+    about: Mapping[str, Json] = field(default_factory=dict)
+    """What else its source says of it, such as the annotations of an MCP server."""
+    believed: bool = True
+    """What is claimed counts also where it is milder."""
     says: str = ""
     options: tuple[OptionSpec, ...] | Callable[..., Any] = ()
     if_denied: str = ""
@@ -101,6 +108,7 @@ def tool(
     declared: Declaration | None = None,
     trusted: bool = True,
     claimed: Declaration = NOTHING_DECLARED,
+    believed: bool = True,
     says: str = "",
     **more: Any,
 ) -> Tool:
@@ -122,13 +130,14 @@ def tool(
                 )
     return Tool(
         name=name,
-        profile=profile(name, description, schema, Said(declared, source=claimed, trusted=trusted)),
+        profile=profile(name, description, schema, Said(declared, source=claimed, trusted=trusted, believed=believed)),
         description=description,
         schema=schema,
         schema_text=schema_text,
         declared=declared,
         trusted=trusted,
         claimed=claimed,
+        believed=believed,
         says=says,
         **more,
     )
@@ -145,6 +154,9 @@ def tool_of(action: Action) -> Tool:
         trusted=action.trusted,
         claimed=action.claimed,
         vouched_as_agent=action.vouched_as_agent,
+        believed=action.believed,
+        source=action.source,
+        definition=action.definition,
     )
 
 

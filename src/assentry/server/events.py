@@ -26,7 +26,7 @@ _BREATH = 0.03
 """The first news goes out at once; what comes within so many seconds after it is told together."""
 MOST_STREAMS = 250
 """For one person or agent on one instance."""
-NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:")
+NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:", "tools:")
 
 
 @dataclass(frozen=True)

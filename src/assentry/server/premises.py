@@ -117,7 +117,7 @@ class Premises:
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
         self._news.set()
-        if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
+        if changed is None or any(key.startswith(("policy:", "grant:", "switch:", "tools:")) for key in changed):
             for room in tuple(self._rooms.values()):
                 self._heeding[room.name] = self._do(_refreshed(room))
 

@@ -29,6 +29,7 @@ from assentry.core.request import OPEN, Ask, Executor, Option, Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.situation import Standing
 from assentry.core.switch import Switch
+from assentry.core.vouching import OfferedTool, Vouched
 from assentry.errors import AssentryError, Conflict, InvalidArguments, StaleRequest, StoreError
 from assentry.stores.words import searchable
 
@@ -123,6 +124,7 @@ _CANDIDATE_AT = _MOVING.names.index("candidate")
 _GRANT = _Shape(Grant)
 _RUN = _Shape(Run)
 _SWITCH = _Shape(Switch)
+_TOOL = _Shape(OfferedTool)
 _CREDENTIAL = _Shape(Credential)
 _PROPOSAL = _Shape(PolicyProposal)
 _encode = msgspec.json.Encoder().encode
@@ -366,6 +368,45 @@ def switch_columns(switch: Switch) -> Row:
     }
 
 
+def tool_write(tool: OfferedTool) -> tuple[str, Row]:
+    """A tool that is offered, or what somebody said of it: the statement that writes it, and its row."""
+    row = {
+        "workspace": tool.workspace,
+        "source": column(tool.source),
+        "name": column(tool.name),
+        "digest": tool.digest,
+        "version": tool.version,
+        "state": tool.state.value,
+        "body": _written(_TOOL.stand_in(tool)),
+    }
+    return "insert_tool" if tool.version == 1 else "update_tool", row
+
+
+def read_tool(text: str, key: str) -> OfferedTool:
+    """The tool that `tool_write` wrote."""
+    try:
+        return OfferedTool(*_TOOL.read(text))
+    except _DAMAGE as error:
+        raise _damaged("tool", key, error) from None
+
+
+def read_vouched(found: Iterable[Sequence[str]]) -> frozenset[Vouched]:
+    """Source, name and digest of tools, of their columns."""
+    return frozenset((_spelled(source), _spelled(name), digest) for source, name, digest in found)
+
+
+def _spelled(text: str) -> str:
+    """What `column` was given."""
+    return str(json.loads(text[1:])) if text.startswith(_ESCAPED) else text
+
+
+def stale_tool() -> StaleRequest:
+    """Somebody else said something of it a moment ago."""
+    return StaleRequest(
+        "somebody else decided about one of these tools just now; look again", request_id="", code="", state=""
+    )
+
+
 def read_switch(text: str, key: str) -> Switch:
     """The switch that `switch_columns` wrote."""
     try:
@@ -492,4 +533,4 @@ def stamped(change: Change, request: Row | None) -> tuple[Entry, ...]:
 def notice_key(kind: str, subject: str) -> str:
     """Under which key a watcher hears of an entry's subject."""
     head = kind.partition(".")[0]
-    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch", "identity") else subject
+    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch", "identity", "tools") else subject

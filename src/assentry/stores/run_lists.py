@@ -10,6 +10,7 @@ from assentry.core.credential import Credential, CredentialKind
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.run import Run
 from assentry.core.switch import Switch
+from assentry.core.vouching import OfferedTool, Vouched
 from assentry.ports import Mismatch, Pressure, RunFilter
 from assentry.stores import comparing, rows
 from assentry.stores.listing import beyond
@@ -66,6 +67,14 @@ class RunReads:
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         found = await self._look(lambda fetch: fetch("switches", {"workspace": workspace}))
         return tuple(rows.read_switch(text, key) for text, key in found)
+
+    async def tools(self, workspace: str, source: str = "") -> tuple[OfferedTool, ...]:
+        values = {"workspace": workspace, **({"source": rows.column(source)} if source else {})}
+        found = await self._look(lambda fetch: fetch("tools_of" if source else "tools", values))
+        return tuple(rows.read_tool(text, key) for text, key in found)
+
+    async def vouched(self, workspace: str) -> frozenset[Vouched]:
+        return rows.read_vouched(await self._look(lambda fetch: fetch("vouched", {"workspace": workspace})))
 
     async def credential(self, workspace: str, kind: CredentialKind, credential_id: str) -> Credential | None:
         values = {"workspace": workspace, "kind": kind.value, "id": rows.column(credential_id)}

@@ -2,12 +2,13 @@
 
 from datetime import timedelta
 
-from assentry.core.action import Json
+from assentry.core.action import Declaration, Json, Reach, Risk
 from assentry.core.grant import Grant
 from assentry.core.judge import why_void
 from assentry.core.policy import Policy
 from assentry.core.switch import EVERYTHING, Switch
 from assentry.core.text import counted
+from assentry.core.vouching import Definition, OfferedTool, reading
 
 
 def grant_what(grant: Grant) -> str:
@@ -77,3 +78,25 @@ def switch_document(switch: Switch) -> dict[str, Json]:
         "reason": switch.reason,
         "at": switch.at.isoformat(),
     }
+
+
+def tool_document(tool: OfferedTool) -> dict[str, Json]:
+    """A tool that somebody offers, for scripts."""
+    risk, says = tool_reading(tool)
+    return {
+        "source": tool.source, "name": tool.name, "digest": tool.digest, "state": str(tool.state), "by": tool.by,
+        "at": tool.at.isoformat(), "reading": says, "risk": risk,
+        "description": tool.body.get("description", ""), "arguments": tool.body.get("arguments"),
+        "effect": tool.body.get("effect", {}), "hints": tool.body.get("about", {}),
+    }  # fmt: skip
+
+
+def tool_reading(tool: OfferedTool) -> tuple[str, str]:
+    """What we make of it, as a guess: its risk, and what it probably does."""
+    said = dict(tool.body.get("effect", {}))
+    for name, kind in (("reach", Reach), ("risk", Risk)):
+        if name in said:
+            said[name] = kind(said[name])
+    made = Definition(tool.name, tool.body.get("description", ""), tool.body.get("arguments"), Declaration(**said))
+    risk, says = reading(made)
+    return str(risk), says

@@ -61,7 +61,7 @@ class Proxy:
     def __init__(
         self, errands: Errands, notebook: Notebook, manner: Manner, to_client: ToClient, to_server: ToServer
     ) -> None:
-        self.manner, self.tools = manner, Toolbox(manner, notebook)
+        self.manner, self.tools = manner, Toolbox(manner)
         self._errands, self._notebook, self._to_client, self._to_server = errands, notebook, to_client, to_server
         self._expected: dict[str, Message] = {}
         """What the server was asked and has not answered; it answers nothing else."""
@@ -181,8 +181,6 @@ class Proxy:
         renewing = None if told.simply_runs else self._renewing(told)
         rounds = under.rounds if under is not None else 0
         self._begin(message, Under(told, runs, changed, renewing, first.digest, rounds))
-        if errand.alarm:
-            self.tools.pin(name)
         return await self._passed_on(message, as_allowed(message, runs, more))
 
     async def _passed_on(self, message: Message, allowed: Message) -> None:
@@ -305,6 +303,7 @@ class Proxy:
         if number in self._listing:
             whole = self._listing.pop(number) and "nextCursor" not in part(message, "result")
             self.tools.note(message, set() if whole else None)
+            self._keep(asyncio.create_task(self._offered()))
             told = await self.tools.annotated(self._errands, message)
             return await (self._to_client(line) if told is None else self._send(told))
         if (under := self._under_way.pop(number, None)) is None:
@@ -413,7 +412,15 @@ class Proxy:
         else:
             self.tools.note(message, self._ours[number])
             self._learned.set()
+            self._keep(asyncio.create_task(self._offered()))
         self._ours.pop(number, None)
+
+    async def _offered(self) -> None:
+        """People see the tools that nobody vouches for. Until somebody does, calls of them wait one by one."""
+        try:
+            await self.tools.offer(self._errands)
+        except (AssentryError, RunStopped, OSError) as problem:
+            log.warning("the tools of %s could not be listed for people: %s", self.manner.server, problem)
 
     # The end
 

@@ -40,7 +40,7 @@ class Shown:
 
 def hidden(brief: Briefing) -> str:
     """What of the arguments a card leaves out until it is opened."""
-    if brief.kind is Kind.QUESTION:
+    if brief.kind is not Kind.ACTION:
         return ""
     return "; ".join(f"{fold.name}: {fold.hidden}" for fold in folds(brief.args))
 
@@ -139,7 +139,7 @@ def _heading(text: str, look: Look) -> Row:
 
 
 def _facts(brief: Briefing, width: int, look: Look) -> list[Row]:
-    if brief.kind is Kind.QUESTION:
+    if brief.kind is not Kind.ACTION:
         return []
     labels = [
         (f"! {inert(f.says)}" if f.hurts else inert(f.says), look.hurt if f.hurts else look.chip) for f in brief.facts
@@ -172,7 +172,8 @@ def _question(brief: Briefing, width: int, look: Look) -> list[Row]:
     question = brief.question
     if question is None:
         return []
-    rows = [BLANK, _heading("The question, as the agent put it", look)]
+    whose = "What you are asked" if brief.kind is Kind.TOOLS else "The question, as the agent put it"
+    rows = [BLANK, _heading(whose, look)]
     rows += boxed(
         flow([(inert(question.text, lines=True), look.claim)], width - 4), width, look.claim_line, dashed=True
     )
@@ -230,7 +231,7 @@ def _option(option: OptionLine, width: int, look: Look) -> list[Row]:
 
 def _runs(shown: Shown, width: int, look: Look) -> list[Row]:
     brief = shown.brief
-    if brief.kind is Kind.QUESTION:
+    if brief.kind is not Kind.ACTION:
         return []
     rows = [BLANK, _heading(brief.heading, look), *exactly(brief.action, brief.args, width, look, whole=shown.whole)]
     if brief.secrets:

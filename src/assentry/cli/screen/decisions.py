@@ -21,9 +21,10 @@ from assentry.core.authority import Principal
 from assentry.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, brief
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate, Finding, Opinion
-from assentry.core.request import Request
-from assentry.core.text import shortened
+from assentry.core.request import Kind, Request
+from assentry.core.text import counted, shortened
 from assentry.core.verdict import GateKind
+from assentry.core.vouching import chosen_in
 from assentry.errors import ConfirmationNeeded, InvalidDecision, NotAllowed
 
 SURFACE = "terminal"
@@ -230,6 +231,8 @@ class Decisions:
         question = found.question
         if question is None:
             raise InvalidDecision("it asks for leave to act; approve or deny it")
+        if found.kind is Kind.TOOLS:
+            return await self._vouch(found)
         if question.choices:
             return await self.choose_from(shown)
         schema = question.schema or {}
@@ -251,6 +254,30 @@ class Decisions:
             return None
         value = text if plain else restore(text)
         return await self._said(found.id, self._live.inbox.answer(self._person, found.id, value, **self._shown(found)))
+
+    async def _vouch(self, found: Briefing) -> Request | None:
+        """For all tools of the card, or for those that are named. What was named is asked about once more."""
+        listed = [each["name"] for each in found.args["tools"]]
+        told = "Vouch for these tools: names with commas between them, or all"
+        text = await self._ask(
+            Words(inert(found.title)[:300], self._look(), told, begin="all", draft=f"vouch {found.id}")
+        )
+        if text is None:
+            return None
+        names = chosen_in(text, listed)
+        readings = {each["name"]: each["reading"] for each in found.args["tools"]}
+        if missing := [name for name in names if name not in readings]:
+            raise InvalidDecision(f"the card lists no tool {missing[0]!r}; name tools that it lists")
+        look = self._look()
+
+        def draw(width: int, _: bool) -> list[Row]:
+            lines = [f"{name}: {readings[name]}" for name in names]
+            return [row for each in lines for row in flow([(inert(each), look.strong)], width, ("→ ", look.accent))]
+
+        yes = f"yes, vouch for {counted(len(names), 'tool')}"
+        if not await self._ask(Confirm("Vouch for these?", look, draw, yes)):
+            return None
+        return await self._said(found.id, self._live.inbox.answer(self._person, found.id, names, **self._shown(found)))
 
     async def _answer_with(self, shown: Shown, number: int) -> Request | None:
         found, question = shown.brief, shown.brief.question

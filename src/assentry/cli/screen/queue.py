@@ -208,7 +208,7 @@ def _about(brief: Briefing) -> str:
     words = []
     if brief.state is not State.PENDING:
         words.append(inert(brief.outcome.removeprefix(f"{brief.state}: ")))
-    elif brief.kind is Kind.QUESTION:
+    elif brief.kind is not Kind.ACTION:
         words.append(brief.then)
     else:
         if brief.needs > 1:

@@ -94,7 +94,7 @@ def told(request: Request) -> str:
             return "it was carried out and failed"
         case state if state in _ENDED_WELL:
             return "it was carried out"
-        case _ if request.ask.kind is Kind.QUESTION:
+        case _ if request.ask.kind is not Kind.ACTION:
             return f"there is no answer: {request.reason}"
         case _:
             return str(refusal(request))

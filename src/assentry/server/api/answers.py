@@ -13,6 +13,7 @@ from assentry.core.request import Review, State
 from assentry.core.run import RunState
 from assentry.core.switch import Setting
 from assentry.core.verdict import GateKind
+from assentry.core.vouching import ToolState
 
 
 class _Shown:
@@ -265,6 +266,45 @@ class SwitchDocument(BaseModel):
     by: str
     reason: str
     at: datetime
+
+
+class ToolDocument(BaseModel):
+    """One definition of a tool that somebody offers."""
+
+    source: str = Field(description="`agent:NAME`, or `agent:NAME/mcp:SERVER`.")
+    name: str
+    digest: str = Field(description="The same for the same definition only.")
+    state: ToolState
+    by: str = Field(description="Who said so; where it waits, the agent.")
+    at: datetime
+    reading: str = Field(description="What we make of it. A guess.")
+    risk: Risk
+    description: str
+    arguments: dict[str, Any] | None
+    effect: dict[str, Any]
+    hints: dict[str, Any]
+
+
+class ToolDocuments(BaseModel):
+    """Tools that agents and MCP servers offer."""
+
+    tools: list[ToolDocument]
+
+
+class OfferedState(BaseModel):
+    """How a tool stands."""
+
+    name: str
+    digest: str
+    state: str = Field(
+        description="`vouched`, `waiting`, `refused` or `revoked`; `known` where nobody needs to vouch for it."
+    )
+
+
+class OfferedStates(BaseModel):
+    """The tools in the order in which they were listed."""
+
+    tools: list[OfferedState]
 
 
 class SwitchList(BaseModel):

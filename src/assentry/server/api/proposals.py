@@ -19,8 +19,10 @@ from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.judgement import Context
 from assentry.engine.sealing import no_secret
 from assentry.engine.tool import OptionSpec
+from assentry.engine.vouching import MOST_LISTED
 from assentry.errors import AssentryError, Conflict, InvalidArguments
 from assentry.server.api.agent_documents import at_once_document, begun_document, proposal_document
+from assentry.server.api.answers import OfferedStates, told
 from assentry.server.api.calling import (
     AgentRoute,
     Attempt,
@@ -87,6 +89,11 @@ class Call(Body):
     description: Text
     arguments: dict[str, Any] | None = Field(default=None, description="The JSON schema of the arguments.")
     effect: Effect = Effect()
+    server: Annotated[str, Field(default="", max_length=500, description="The MCP server that offers it, if one does.")]
+    hints: Annotated[
+        dict[str, Any],
+        Field(default={}, description="What else is said of it, such as MCP annotations: part of its definition."),
+    ]
     hold: bool = Field(
         default=False,
         description="A person is to look, whatever the policy says. Why, `why` tells them in the agent's words.",
@@ -97,6 +104,26 @@ class Foreseeing(Body):
     """Calls that the agent may make later on."""
 
     calls: Annotated[list[Call], Field(max_length=100)]
+
+
+class Offered(Body):
+    """A tool, as the agent describes it."""
+
+    name: Name
+    description: Text
+    arguments: dict[str, Any] | None = Field(default=None, description="The JSON schema of the arguments.")
+    effect: Effect = Effect()
+    hints: Annotated[
+        dict[str, Any],
+        Field(default={}, description="What else is said of it, such as MCP annotations: part of its definition."),
+    ]
+
+
+class Offering(Body):
+    """The tools of an agent, or of an MCP server that it uses."""
+
+    tools: Annotated[list[Offered], Field(max_length=MOST_LISTED)]
+    server: Annotated[str, Field(default="", max_length=500, description="The MCP server that offers them, if any.")]
 
 
 class Proposal(Claims, Call):
@@ -245,6 +272,29 @@ async def foreseen(agent: Caller, said: Foreseeing) -> dict[str, Any]:
     return {"gates": gates}
 
 
+@router.post("/tools", summary="List your tools", **told(OfferedStates, "How each stands."))
+async def offer(agent: Caller, said: Offering) -> dict[str, Any]:
+    """Tools that nobody vouches for yet are listed on one card, for a person to vouch for all, some or none of them.
+
+    A call of a tool that nobody vouches for waits, whatever it is called. A tool is known again by its whole
+    definition: send the same name, description, arguments, effect, server and hints when you propose a call of it.
+    """
+    described = [
+        Described(
+            each.name, each.description, each.arguments, declared=Declaration(**each.effect.model_dump()),
+            server=said.server, about=each.hints,
+        )
+        for each in said.tools
+    ]  # fmt: skip
+    states = await agent.offer(described, said.server)
+    return {
+        "tools": [
+            {"name": each.action, "digest": each.definition.digest, "state": state}
+            for each, state in zip(described, states, strict=True)
+        ]
+    }
+
+
 @router.get("/proposals", summary="Find a call by its key")
 async def found(
     agent: Caller,
@@ -361,7 +411,9 @@ def _args(said: Proposal) -> Any:
 def _foreseen(agent: AgentRuns, said: Call) -> str | None:
     try:
         effect = Declaration(**said.effect.model_dump())
-        kind = Described(said.action, said.description, said.arguments, declared=effect)
+        kind = Described(
+            said.action, said.description, said.arguments, declared=effect, server=said.server, about=said.hints
+        )
         gate = agent.foreseen_as(kind, HELD if said.hold else ())
         return None if gate is None else str(gate)
     except (AssentryError, ValueError):
@@ -374,5 +426,5 @@ def _described(said: Proposal) -> Described:
         said.action, said.description, said.arguments, frozenset(said.secret),
         Declaration(**said.effect.model_dump()), said.says,
         tuple(OptionSpec(each.label, each.consequence, each.change) for each in said.options), said.if_denied, needed,
-        said.idempotent,
+        said.idempotent, said.server, said.hints,
     )  # fmt: skip

@@ -111,8 +111,8 @@ class CardLook:
 
 def mark_of(card: Briefing) -> Mark:
     """The mark of a card."""
-    if card.kind is Kind.QUESTION:
-        return Mark("?", "Question", "ask")
+    if card.kind is not Kind.ACTION:
+        return Mark("?", "Tools" if card.kind is Kind.TOOLS else "Question", "ask")
     return Mark(SHAPES[card.risk], _WORDS[str(card.risk)], str(card.risk))
 
 
@@ -230,7 +230,7 @@ def _run_words(run: Run | None, now: datetime) -> dict[str, str]:
 
 def step_mark(request: Request) -> Mark:
     """The mark of a step."""
-    if request.ask.kind is Kind.QUESTION:
+    if request.ask.kind is not Kind.ACTION:
         return Mark("?", "Question", "ask")
     risk = request.candidate.assessment.risk
     return Mark(SHAPES[risk], _WORDS[str(risk)], str(risk))

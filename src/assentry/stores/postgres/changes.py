@@ -187,6 +187,8 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
         raise Outdated
     if change.grants or change.run is not None or change.switch is not None or change.credentials or change.proposal:
         raise NeedsLocks
+    if change.tools:
+        raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change
     return Made(change, view, change_write(attempt.workspace, change, guard, attempt.agent, attempt.policy))

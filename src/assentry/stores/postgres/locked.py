@@ -157,6 +157,7 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     _put_grants(connection, attempt.workspace, change.grants)
     _put_run(connection, attempt.workspace, change)
     _put_switch(connection, change)
+    _put_tools(connection, change)
     _put_credentials(connection, change)
     if change.proposal is not None:
         put_proposal(connection, change.proposal)
@@ -222,6 +223,16 @@ def _put_switch(connection: Connection, change: Change) -> None:
         raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
     notice = {"notice": f"{switch.workspace} switch:set {switch.version}"}
     connection.execute(SQL["notify"], notice, prepare=True)
+
+
+def _put_tools(connection: Connection, change: Change) -> None:
+    # In one order for everybody, so that two who decide about the same tools do not wait for each other.
+    for tool in sorted(change.tools, key=lambda each: each.key):
+        name, row = rows.tool_write(tool)
+        if connection.execute(SQL[name], row, prepare=True).rowcount != 1 and tool.version > 1:
+            raise rows.stale_tool()
+    for workspace in {tool.workspace for tool in change.tools}:
+        connection.execute(SQL["notify"], {"notice": f"{workspace} tools:set 1"}, prepare=True)
 
 
 def _put_credentials(connection: Connection, change: Change) -> None:

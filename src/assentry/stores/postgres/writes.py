@@ -102,6 +102,8 @@ def news_of(change: Change) -> dict[str, int]:
         news[f"run:{change.run.id}"] = change.run.version
     if change.switch is not None:
         news["switch:set"] = change.switch.version
+    if change.tools:
+        news["tools:set"] = 1
     for credential in change.credentials:
         if credential.is_proof:
             news["identity:set"] = credential.version

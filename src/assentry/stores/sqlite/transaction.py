@@ -15,6 +15,7 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request
 from assentry.core.run import Run, RunState
 from assentry.core.switch import EVERYTHING, Switch
+from assentry.core.vouching import OfferedTool
 from assentry.errors import Conflict, DuplicateStep, PolicyMoved, StaleRequest, StoreError
 from assentry.ports import Step, View
 from assentry.stores import rows
@@ -116,6 +117,8 @@ class Transaction:
             self._put_run(change.run, new=change.new_run, snapshot=change.snapshot)
         if change.switch is not None:
             self._put_switch(change.switch)
+        for tool in change.tools:
+            self._put_tool(tool)
         for credential in change.credentials:
             self._put_credential(credential)
         if change.proposal is not None:
@@ -254,6 +257,14 @@ class Transaction:
         if self.connection.changes() != 1:
             raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
         self.news[rows.notice_key("switch", switch.agent)] = switch.version
+
+    def _put_tool(self, tool: OfferedTool) -> None:
+        name, row = rows.tool_write(tool)
+        self.execute(name, row)
+        if tool.version > 1 and self.connection.changes() != 1:
+            raise rows.stale_tool()
+        self.news[rows.notice_key("tools", tool.source)] = tool.version
+        self.dirty = True
 
     def _put_credential(self, credential: Credential) -> None:
         name = "insert_credential" if credential.version == 1 else "update_credential"

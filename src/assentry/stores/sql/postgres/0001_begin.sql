@@ -196,6 +196,20 @@ CREATE TABLE switches (
     PRIMARY KEY (workspace, agent)
 );
 
+-- What agents and servers offer, one row for each definition, and what people said of it.
+CREATE TABLE tools (
+    workspace text COLLATE "C" NOT NULL,
+    source text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    digest text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    state text NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (workspace, source, name, digest)
+);
+
+CREATE INDEX tools_vouched ON tools (workspace, source, name, digest) WHERE state = 'vouched';
+
 -- Processes that wait for requests which nothing but they can find again, and until when each is known to live.
 CREATE TABLE callers (
     workspace text COLLATE "C" NOT NULL,

@@ -309,6 +309,25 @@ VALUES (%(workspace)s, %(agent)s, %(version)s, %(body)s)
 ON CONFLICT (workspace, agent) DO UPDATE SET version = excluded.version, body = excluded.body
 WHERE switches.version = excluded.version - 1;
 
+-- name: tools
+SELECT body, name FROM tools WHERE workspace = %(workspace)s ORDER BY source, name, digest;
+
+-- name: tools_of
+SELECT body, name FROM tools WHERE workspace = %(workspace)s AND source = %(source)s ORDER BY name, digest;
+
+-- name: vouched
+SELECT source, name, digest FROM tools WHERE workspace = %(workspace)s AND state = 'vouched';
+
+-- name: insert_tool
+INSERT INTO tools (workspace, source, name, digest, version, state, body)
+VALUES (%(workspace)s, %(source)s, %(name)s, %(digest)s, %(version)s, %(state)s, %(body)s)
+ON CONFLICT DO NOTHING;
+
+-- name: update_tool
+UPDATE tools SET version = %(version)s, state = %(state)s, body = %(body)s
+WHERE workspace = %(workspace)s AND source = %(source)s AND name = %(name)s AND digest = %(digest)s
+    AND version = %(version)s - 1;
+
 -- name: by_content
 SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.workspace = r.workspace AND a.id = r.id

@@ -300,6 +300,25 @@ VALUES (:workspace, :agent, :version, :body)
 ON CONFLICT (workspace, agent) DO UPDATE SET version = excluded.version, body = excluded.body
 WHERE switches.version = excluded.version - 1;
 
+-- name: tools
+SELECT body, name FROM tools WHERE workspace = :workspace ORDER BY source, name, digest;
+
+-- name: tools_of
+SELECT body, name FROM tools WHERE workspace = :workspace AND source = :source ORDER BY name, digest;
+
+-- name: vouched
+SELECT source, name, digest FROM tools WHERE workspace = :workspace AND state = 'vouched';
+
+-- name: insert_tool
+INSERT INTO tools (workspace, source, name, digest, version, state, body)
+VALUES (:workspace, :source, :name, :digest, :version, :state, :body)
+ON CONFLICT DO NOTHING;
+
+-- name: update_tool
+UPDATE tools SET version = :version, state = :state, body = :body
+WHERE workspace = :workspace AND source = :source AND name = :name AND digest = :digest
+    AND version = :version - 1;
+
 -- name: by_content
 SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.seq = r.seq
