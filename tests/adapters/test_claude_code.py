@@ -17,6 +17,7 @@ from assentry.adapters.claude_code import EVENTS
 from assentry.cli import hooks
 from assentry.cli.app import run
 from assentry.core.request import Request, State
+from assentry.ports import Filter
 from tests import forked
 from tests.stage import Stage, stage
 
