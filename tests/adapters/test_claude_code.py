@@ -124,7 +124,7 @@ async def test_allow_is_only_said_of_what_a_rule_names(claude: Claude) -> None:
     """Being installed is never looser than not being installed."""
     found = []
     for number, (policy, (tool, args), _) in enumerate(ANSWERS):
-        await claude.policy(policy)
+        await claude.policy(policy if claude.server is None else f"agents: {{claude-code: {{}}}}\n{policy}")
         claude.session = f"s-{number}"  # what one waits for, another does not find
         done = await claude.says("PreToolUse", tool, {**args}, f"t{number}", "--wait", "0")
         assert done.code == 0, done.problem
@@ -297,8 +297,8 @@ async def test_a_tool_of_a_server_waits_whatever_it_is_called_until_somebody_vou
     card = await claude.card("agent:claude-code/mcp:weather")
     assert "the name is all that is vouched for" in card.candidate.args_text
     await claude.approve(card)
-    again = await claude.before("mcp__weather__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
-    assert again["permissionDecision"] == "allow"
+    again = await claude.says("PreToolUse", "mcp__weather__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
+    assert (again.code, again.out) == (0, ""), "a read, of which Claude Code's own rules decide"
     other = await claude.before("mcp__other__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
     assert other["permissionDecision"] == "deny"
 
