@@ -292,15 +292,17 @@ async def test_a_strangers_tool_is_nobodys_word(claude: Claude, name: str) -> No
 
 async def test_a_tool_of_a_server_waits_whatever_it_is_called_until_somebody_vouches_for_it(claude: Claude) -> None:
     for tool in ("mcp__weather__get_weather", "mcp__other__get_weather"):
-        answer = await claude.before(tool, {"city": "Graz"}, "t1", "--wait", "0")
+        answer = await claude.before(tool, {"city": "Graz"}, f"of {tool}", "--wait", "0")
         assert answer["permissionDecision"] == "deny"
     card = await claude.card("agent:claude-code/mcp:weather")
     assert "the name is all that is vouched for" in card.candidate.args_text
     await claude.approve(card)
     again = await claude.says("PreToolUse", "mcp__weather__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
     assert (again.code, again.out) == (0, ""), "a read, of which Claude Code's own rules decide"
-    other = await claude.before("mcp__other__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
+    other = await claude.before("mcp__other__get_weather", {"city": "Wien"}, "t3", "--wait", "0")
     assert other["permissionDecision"] == "deny"
+    same = await claude.says("PreToolUse", "mcp__other__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
+    assert same.code == 2, "a call of one server does not find what was asked for another"
 
 
 @pytest.mark.parametrize("said", ["", "[1]", "{", '{"hook_event_name": "PreToolUse"}', "null"])

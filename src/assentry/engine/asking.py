@@ -352,7 +352,9 @@ class Asking:
             draft_of=context.draft_of,
             standing=prepared.standing,
             # What is passed beside the arguments (an object, a client) makes it another call.
-            same="" if prepared.injected else digest(self.asked_by, "action", candidate.content_digest),
+            same=""
+            if prepared.injected
+            else digest(self.asked_by, "action", candidate.content_digest, prepared.action.source),
         )
         worker = self.execution.worker if start else ""
 
@@ -478,7 +480,9 @@ def claims(context: Context) -> dict[str, Json]:
 def _same_call(request: Request, prepared: Prepared) -> Request:
     """The request, if it was made by exactly this call."""
     content = digest(prepared.action.name, prepared.tool.schema_text, canonical(prepared.args))
-    if request.ask.candidate.content_digest != content:
+    there, here = request.ask.candidate.action.source, prepared.action.source
+    # What another server calls the same is another tool; an agent that is trusted by now names no source any more.
+    if request.ask.candidate.content_digest != content or (there and here and there != here):
         raise Conflict(
             f"step {prepared.context.key!r} was used for another call (request {request.code}); "
             "give each call of a run a key of its own",
