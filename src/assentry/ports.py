@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Protocol
 
 from assentry.core.audit import Entry
@@ -101,6 +102,30 @@ class Signed:
     text: str
     key_id: str
     signature: str
+
+    @property
+    def digest(self) -> str:
+        """By which it is announced before it is stored."""
+        return sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the file outside the database holds about one log."""
+
+    path: str
+    signed: tuple[Signed, ...] = ()
+    """The checkpoints, oldest first."""
+    wrong: tuple[str, ...] = ()
+    """What in it is not what was written there."""
+    intended: frozenset[str] = frozenset()
+    """Digests of the checkpoints that were about to be stored, also where the process died before it was done."""
+    empty: bool = True
+    """It is missing, or there is nothing in it."""
+    unfinished: int = 0
+    """How many bytes come after the last whole line."""
+    begun: datetime | None = None
+    """The time of the first checkpoint for which this file was made; what was signed before is not in it."""
 
 
 @dataclass(frozen=True, slots=True)

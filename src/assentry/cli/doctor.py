@@ -27,6 +27,7 @@ from assentry.core.policy import Mode, Policy
 from assentry.core.policy_file import stored_warnings
 from assentry.core.request import State
 from assentry.core.text import counted
+from assentry.engine.notary import WARNING
 from assentry.engine.os_user import os_user
 from assentry.engine.policies import may_operate
 from assentry.errors import AssentryError, NotAllowed, PolicyError
@@ -334,10 +335,11 @@ async def _log(place: Desk, findings: Findings) -> None:
     workspace = place.settings.workspace
     size = await place.store.sequence(workspace)
     stored = await place.store.checkpoints(workspace)
-    kept, wrong = place.keys.kept(await place.store.identity(), workspace)
+    kept = place.keys.kept(await place.store.identity(), workspace).signed
     sealed = max((signed.size for signed in (*stored, *kept)), default=0)
-    for says in wrong:
-        findings.bad("log", says, "assentry audit verify")
+    faults, notes = await place.notary.outside()
+    for says in (*(fault.says for fault in faults), *(note for note in notes if note.startswith(WARNING))):
+        findings.bad("log", says.removeprefix(f"{WARNING}: "), "assentry audit verify")
     if sealed > size:
         findings.bad("log", f"{sealed} entries were signed and {size} are there", "assentry audit verify")
     elif size - sealed > _MANY_UNSEALED:
