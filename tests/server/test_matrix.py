@@ -173,7 +173,7 @@ class Scene:
         bodies: dict[str, Any] = {
             "decision": {"word": "approve", **seen},
             "allow-similar": {**seen, "limit": 1, "life": "1h"},
-            "allow-similar/preview": {**seen, "limit": 1, "life": "1h"},
+            "preview": {**seen, "limit": 1, "life": "1h"},
             "review": {"opinion": "accepted"},
             "reconcile": {"finding": "done"},
             "undo": {},
