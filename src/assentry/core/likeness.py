@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from assentry.core import argument_kinds as kinds
@@ -93,6 +94,13 @@ def joined(condition: str, bounds: Sequence[Bound]) -> str:
     return " && ".join((*own, *(bound.cel for bound in bounds)))
 
 
+def _number(amount: float, currency: str) -> str:
+    """Every digit of it, and with a currency at least two decimals."""
+    exact = Decimal(repr(amount))
+    short = bool(currency) and int(exact.as_tuple().exponent) >= -2
+    return f"{exact:,.2f}" if short else f"{exact.normalize():,f}"
+
+
 def _of_facts(view: Mapping[str, Any], unit: str) -> Iterator[Bound]:
     if view.get("recipients"):
         domains = _texts(view["domains"])
@@ -113,7 +121,7 @@ def _of_facts(view: Mapping[str, Any], unit: str) -> Iterator[Bound]:
         amount, currency = float(view["amount"]), str(view.get("currency", ""))
         total = max(amount, float(view.get("total") or 0))
         cel = f"facts.amount <= {_cel(amount)} && facts.total <= {_cel(total)} && facts.currency == {_cel(currency)}"
-        yield Bound("amount", f"at most {amount:,.2f} {currency}".rstrip() + " each time", cel)
+        yield Bound("amount", f"at most {_number(amount, currency)} {currency}".rstrip() + " each time", cel)
     if view.get("links"):
         hosts = _texts(view["links"])
         yield Bound("links", f"only links to {_either(hosts)}", f"facts.links.all(l, l in {_cel(hosts)})")

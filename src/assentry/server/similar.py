@@ -9,6 +9,7 @@ from assentry.core.action import Risk
 from assentry.core.grant import Grant, Terms, granted, spending, spends, use
 from assentry.core.likeness import EXAMPLES, INFERRED, Bound, Likeness, examples_of, joined, likeness_of
 from assentry.core.request import Kind, Request, State
+from assentry.core.text import shortened
 from assentry.core.verdict import GateKind
 from assentry.engine.grants import give
 from assentry.engine.threads import in_thread
@@ -78,7 +79,7 @@ def limits_of(request: Request, wide: Collection[str] = ()) -> Likeness:
     unknown = [name for name in wide if name not in {*(each.name for each in found.bounds), *INFERRED}]
     if unknown:
         names = ", ".join(each.name for each in found.bounds)
-        raise InvalidDecision(f"there is no limit {unknown[0][:100]!r} to drop; there are {names}")
+        raise InvalidDecision(f"there is no limit {shortened(unknown[0], 100)!r} to drop; there are {names}")
     return found
 
 

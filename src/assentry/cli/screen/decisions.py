@@ -260,7 +260,7 @@ class Decisions:
         listed = [each["name"] for each in found.args["tools"]]
         told = "Vouch for these tools: names with commas between them, or all"
         text = await self._ask(
-            Words(inert(found.title)[:300], self._look(), told, begin="all", draft=f"vouch {found.id}")
+            Words(inert(shortened(found.title, 300)), self._look(), told, begin="all", draft=f"vouch {found.id}")
         )
         if text is None:
             return None
