@@ -58,7 +58,6 @@ NOT_CUT = {
     "cli/changing.py": {"text[:40]"},
     "cli/card.py": {"run[:13]", "run[:40]"},
     # A count of the rest stands behind it.
-    "server/pages/similar.py": {"covered[:20]"},
 }
 COUNTED = {
     # How much is left out stands beside it, or it is only taken apart.
