@@ -88,7 +88,7 @@ class Mismatch:
     """Something stored that is not what the log says of it: changed, deleted or added by hand."""
 
     kind: str
-    """`request`, `grant`, `switch` or `policy`."""
+    """`request`, `grant`, `switch`, `tools` or `policy`."""
     key: str
     says: str
 

@@ -12,6 +12,7 @@ from assentry.core.audit import Entry, Wrong
 from assentry.core.grant import Terms
 from assentry.core.request import State
 from assentry.core.switch import Setting
+from assentry.engine.agent_calls import Described
 from assentry.engine.os_user import os_user
 from assentry.stores import comparing
 from tests.postgres import beside
@@ -30,7 +31,7 @@ TERMS = Terms(actions=("tidy_*",), life=timedelta(hours=1))
 class Stranger:
     """Somebody who opens the database without us, and puts everything back afterwards; the log itself is left alone."""
 
-    TABLES = ("requests", "grants", "switches", "policies")
+    TABLES = ("requests", "grants", "switches", "policies", "tools")
 
     def __init__(self, database: str) -> None:
         self.is_postgres = database.startswith("postgres")
@@ -95,6 +96,9 @@ async def lived(house):
     ids["denied"] = denied.id
     await house.gate.propose("tick", {"n": 1}, declared=GONE)
     ids["grant"] = (await house.desk.rules.give(BOSS, TERMS)).id
+    elsewhere = house.gate.agent("crawler")
+    await elsewhere.offer([Described("get_weather", "The weather"), Described("post_note", "A note")])
+    await house.desk.rules.vouch(BOSS, "agent:crawler", ["get_weather"])
     async for _ in house.desk.oversight.hold(BOSS, "bot", Setting.STOP, "enough"):
         pass
     return Lived(house, ids)
@@ -132,6 +136,17 @@ DAMAGE = (
     ("grant", "UPDATE switches SET body = replace(body, 'stop', 'go') WHERE '{}' <> ''", "the switch of bot was changed"),
     ("grant", "DELETE FROM switches WHERE agent = 'bot' AND '{}' <> ''", "the switch of bot was deleted"),
     ("grant", "UPDATE policies SET text = replace(text, 'watch', 'run') WHERE '{}' <> ''", "version 1 of the policy was changed"),
+    (
+        "grant", "UPDATE tools SET state = 'vouched' WHERE name = 'post_note' AND '{}' <> ''",
+        "tool post_note of agent:crawler was changed: the log says waiting, not vouched",
+    ),
+    ("grant", "DELETE FROM tools WHERE name = 'post_note' AND '{}' <> ''", "a tool of agent:crawler was deleted"),
+    ("grant", "DELETE FROM tools WHERE '{}' <> ''", "every tool of agent:crawler was deleted"),
+    (
+        "grant",
+        "INSERT INTO tools SELECT workspace, source, 'rm', 'd', 1, state, body FROM tools WHERE version > 1 AND '{}' <> ''",
+        "tool rm of agent:crawler is not in the log",
+    ),
     ("grant", "DELETE FROM policies WHERE '{}' <> ''", "version 1 of the policy was deleted"),
     ("waits", "INSERT INTO requests SELECT * FROM copied", "request x is not in the log: it was added by hand"),
 )  # fmt: skip

@@ -39,6 +39,9 @@ def mismatches(
         case "grant" | "switch":
             found = fetch(f"compared_{kind}es" if kind == "switch" else "compared_grants", values)
             wrong = [each for row in found if (each := _value(kind, *row)) is not None]
+        case "tools":
+            found = fetch("compared_tools", values)
+            wrong = [each for row in found for each in _tools(*row)]
         case "policy":
             values["after"] = last or "0"
             found = fetch("compared_policies", values)
@@ -53,7 +56,14 @@ def mismatches(
     return tuple(wrong), (_NEXT[kind], "")
 
 
-_NEXT = {"request": "grant", "grant": "switch", "switch": "policy", "policy": "deleted", "deleted": ""}
+_NEXT = {
+    "request": "grant",
+    "grant": "switch",
+    "switch": "tools",
+    "tools": "policy",
+    "policy": "deleted",
+    "deleted": "",
+}
 
 
 def _request(row: Sequence[Any], when: rows.When) -> Mismatch | None:
@@ -92,6 +102,25 @@ def _value(kind: str, key: str, body: str, texts: Any) -> Mismatch | None:
     if _digest(body) != said["row"]:
         return Mismatch(kind, key, f"{_named(kind, key)} was changed: it is not what the log says")
     return None
+
+
+def _tools(source: str, rows_of: Any, texts: Any) -> Iterable[Mismatch]:
+    """What people said of each definition, beside what the log says that they said."""
+    said: dict[str, str] = {}
+    for entry in _entries(texts):
+        state = str(entry.get("kind", "")).removeprefix("tools.")
+        digests = entry["body"].get("digests", ())
+        said |= dict.fromkeys(digests, "waiting" if state == "offered" else state)
+    there = {key: (name, state) for name, key, state in (json.loads(rows_of) if isinstance(rows_of, str) else rows_of)}
+    for key, (name, state) in there.items():
+        if key not in said:
+            yield Mismatch("tools", source, f"tool {name} of {source} is not in the log: it was added by hand")
+        elif said[key] != state:
+            yield Mismatch(
+                "tools", source, f"tool {name} of {source} was changed: the log says {said[key]}, not {state}"
+            )
+    for key in sorted(said.keys() - there.keys()):
+        yield Mismatch("tools", source, f"a tool of {source} was deleted ({key[:12]})")
 
 
 def _policy(version: int, text: str, texts: Any) -> Mismatch | None:
@@ -138,7 +167,7 @@ def _digest(body: str) -> str:
 
 def _kind_of(entry_kind: str) -> str:
     head = entry_kind.partition(".")[0]
-    return head if head in ("grant", "policy", "switch") else "request"
+    return head if head in ("grant", "policy", "switch", "tools") else "request"
 
 
 def _named(kind: str, key: str) -> str:
@@ -147,6 +176,8 @@ def _named(kind: str, key: str) -> str:
             return f"grant {key}"
         case "switch":
             return f"the switch of {key}"
+        case "tools":
+            return f"every tool of {key}"
         case "policy":
             return f"version {key.removeprefix('policy:')} of the policy"
         case _:

@@ -478,15 +478,25 @@ SELECT p.version, p.text, ARRAY(
 ) FROM policies p WHERE p.workspace = %(workspace)s AND p.version > %(after)s::text::bigint
 ORDER BY p.version LIMIT %(limit)s;
 
+-- name: compared_tools
+-- The tools of each source with the entries about it.
+SELECT t.source, json_agg(json_build_array(t.name, t.digest, t.state)), ARRAY(
+    SELECT e.text FROM entries e
+    WHERE e.workspace = %(workspace)s AND e.subject = t.source AND starts_with(e.kind, 'tools.') ORDER BY e.id
+) FROM tools t WHERE t.workspace = %(workspace)s AND t.source > %(after)s
+GROUP BY t.source ORDER BY t.source LIMIT %(limit)s;
+
 -- name: unrecorded
 -- What the log says was stored and is not there any more.
-SELECT DISTINCT e.subject, e.kind FROM entries e WHERE e.workspace = %(workspace)s AND e.subject > %(after)s AND (
+SELECT e.subject, min(e.kind) FROM entries e WHERE e.workspace = %(workspace)s AND e.subject > %(after)s AND (
     (e.kind = 'request.asked' AND NOT EXISTS (
         SELECT 1 FROM requests r WHERE r.workspace = e.workspace AND r.id = e.subject))
     OR (e.kind = 'grant.given' AND NOT EXISTS (
         SELECT 1 FROM grants g WHERE g.workspace = e.workspace AND g.id = e.subject))
     OR (starts_with(e.kind, 'switch.') AND NOT EXISTS (
         SELECT 1 FROM switches s WHERE s.workspace = e.workspace AND s.agent = e.subject))
+    OR (starts_with(e.kind, 'tools.') AND NOT EXISTS (
+        SELECT 1 FROM tools t WHERE t.workspace = e.workspace AND t.source = e.subject))
     OR (e.kind = 'policy.applied' AND NOT EXISTS (
         SELECT 1 FROM policies p WHERE p.workspace = e.workspace AND 'policy:' || p.version = e.subject))
-) ORDER BY e.subject LIMIT %(limit)s;
+) GROUP BY e.subject ORDER BY e.subject LIMIT %(limit)s;

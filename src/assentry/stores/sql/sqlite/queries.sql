@@ -467,13 +467,22 @@ SELECT p.version, p.text, (
     ) f
 ) FROM policies p WHERE p.workspace = :workspace AND p.version > CAST(:after AS INTEGER) ORDER BY p.version LIMIT :limit;
 
+-- name: compared_tools
+-- The tools of each source with the entries about it.
+SELECT t.source, json_group_array(json_array(t.name, t.digest, t.state)), (
+    SELECT json_group_array(f.text) FROM (
+        SELECT text FROM entries WHERE workspace = t.workspace AND subject = t.source AND kind LIKE 'tools.%' ORDER BY idx
+    ) f
+) FROM tools t WHERE t.workspace = :workspace AND t.source > :after GROUP BY t.source ORDER BY t.source LIMIT :limit;
+
 -- name: unrecorded
 -- What the log says was stored and is not there any more.
-SELECT DISTINCT e.subject, e.kind FROM entries e WHERE e.workspace = :workspace AND e.subject > :after AND (
+SELECT e.subject, min(e.kind) FROM entries e WHERE e.workspace = :workspace AND e.subject > :after AND (
     (e.kind = 'request.asked' AND NOT EXISTS (SELECT 1 FROM requests WHERE workspace = e.workspace AND id = e.subject))
     OR (e.kind = 'grant.given' AND NOT EXISTS (SELECT 1 FROM grants WHERE workspace = e.workspace AND id = e.subject))
     OR (e.kind LIKE 'switch.%' AND NOT EXISTS (SELECT 1 FROM switches WHERE workspace = e.workspace AND agent = e.subject))
+    OR (e.kind LIKE 'tools.%' AND NOT EXISTS (SELECT 1 FROM tools WHERE workspace = e.workspace AND source = e.subject))
     OR (e.kind = 'policy.applied' AND NOT EXISTS (
         SELECT 1 FROM policies WHERE workspace = e.workspace AND 'policy:' || version = e.subject
     ))
-) ORDER BY e.subject LIMIT :limit;
+) GROUP BY e.subject ORDER BY e.subject LIMIT :limit;
