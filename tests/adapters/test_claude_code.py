@@ -292,7 +292,7 @@ async def test_a_strangers_tool_is_nobodys_word(claude: Claude, name: str) -> No
 
 async def test_a_tool_of_a_server_waits_whatever_it_is_called_until_somebody_vouches_for_it(claude: Claude) -> None:
     for tool in ("mcp__weather__get_weather", "mcp__other__get_weather"):
-        answer = await claude.before(tool, {"city": "Graz"}, f"of {tool}", "--wait", "0")
+        answer = await claude.before(tool, {"city": "Graz"}, f"of_{tool}", "--wait", "0")
         assert answer["permissionDecision"] == "deny"
     card = await claude.card("agent:claude-code/mcp:weather")
     assert "the name is all that is vouched for" in card.candidate.args_text
@@ -301,8 +301,9 @@ async def test_a_tool_of_a_server_waits_whatever_it_is_called_until_somebody_vou
     assert (again.code, again.out) == (0, ""), "a read, of which Claude Code's own rules decide"
     other = await claude.before("mcp__other__get_weather", {"city": "Wien"}, "t3", "--wait", "0")
     assert other["permissionDecision"] == "deny"
-    same = await claude.says("PreToolUse", "mcp__other__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
-    assert same.code == 2, "a call of one server does not find what was asked for another"
+    for call in ("t2", "of_mcp__weather__get_weather"):  # of one server, it does not find what was asked for another
+        same = await claude.says("PreToolUse", "mcp__other__get_weather", {"city": "Graz"}, call, "--wait", "0")
+        assert same.code == 2 or '"deny"' in same.out
 
 
 @pytest.mark.parametrize("said", ["", "[1]", "{", '{"hook_event_name": "PreToolUse"}', "null"])

@@ -45,6 +45,16 @@ def huge(size: int, begin: str = FIRST) -> str:
     return HUGE.replace("%s", begin, 1).replace("SIZE", str(size))
 
 
+KNOWN = "actions: {list_files: {reversible: true, reach: nothing, outside: false, money: false}}\n"
+"""What the operator declares of a tool of a server that nobody trusts; else each call of it would wait."""
+
+
+@pytest.fixture
+async def one(one: Place) -> Place:
+    await one.policy(KNOWN)
+    return one
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that a test reaches at once, and a lease that is soon over."""

@@ -54,7 +54,8 @@ def gate_of(policy, said, grants=(), agent="bot", *, trusted=False):
     def known(description="", claimed=NOTHING_DECLARED):
         return classify(profile(action.name, description, None, Said(source=claimed, trusted=trusted)), args)
 
-    situation = Situation(goal=goal, agent=agent, grants=grants)
+    vouched = frozenset({(action.source, action.name, action.definition)})  # else it waits whatever is said of it
+    situation = Situation(goal=goal, agent=agent, grants=grants, vouched=vouched)
     return judge(policy, action, known(action.description, claimed), situation, NOW, (), known)
 
 

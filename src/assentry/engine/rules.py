@@ -2,16 +2,18 @@
 
 from collections.abc import Collection
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from assentry.core.authority import Principal
 from assentry.core.grant import Grant, Terms
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.vouching import OfferedTool
 from assentry.engine.grants import give, take_back
-from assentry.engine.judgement import Judgement
 from assentry.engine.policies import apply_policy, confirm_policy, everywhere_within, find_proposal, reject_policy
-from assentry.engine.vouching import ToolList
 from assentry.ports import Store, StoredPolicy
+
+if TYPE_CHECKING:
+    from assentry.engine.vouching import ToolList
 
 
 class Rules:
@@ -69,7 +71,11 @@ class Rules:
         return await self._tools.revoke(by, source, names)
 
     @property
-    def _tools(self) -> ToolList:
+    def _tools(self) -> "ToolList":
+        # Most commands say nothing of tools, and need not import what judging needs.
+        from assentry.engine.judgement import Judgement
+        from assentry.engine.vouching import ToolList
+
         return ToolList(self._store, self._workspace, Judgement(self._store, self._workspace))
 
     async def take_back(self, by: Principal, grant: Grant) -> Grant:
