@@ -8,9 +8,15 @@ import pytest
 from assentry.adapters.mcp_proxy.servers import Server
 from assentry.core.advance import phrase
 from assentry.core.request import State
-from tests.adapters.mcp_place import Place, text
+from tests.adapters.mcp_place import KNOWN, Place, text
 
 pytestmark = pytest.mark.proof
+
+
+@pytest.fixture
+async def one(one: Place) -> Place:
+    await one.policy(KNOWN)
+    return one
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

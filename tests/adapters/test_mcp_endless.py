@@ -15,7 +15,7 @@ from assentry.adapters.mcp_proxy.servers import at
 from assentry.core.request import Request, State
 from assentry.engine import errands
 from assentry.engine.deadlines import sweep
-from tests.adapters.mcp_place import Place, Wire
+from tests.adapters.mcp_place import KNOWN, Place, Wire
 from tests.adapters.test_mcp_faults import config, odd, started
 from tests.stage import until
 
@@ -43,10 +43,6 @@ def called(said):
 
 def huge(size: int, begin: str = FIRST) -> str:
     return HUGE.replace("%s", begin, 1).replace("SIZE", str(size))
-
-
-KNOWN = "actions: {list_files: {reversible: true, reach: nothing, outside: false, money: false}}\n"
-"""What the operator declares of a tool of a server that nobody trusts; else each call of it would wait."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from assentry.adapters.mcp_proxy.held import Held, Manner
 from assentry.adapters.mcp_proxy.servers import Server
 from assentry.core.request import State
 from assentry.ports import Filter
-from tests.adapters.mcp_place import Place, Wire
+from tests.adapters.mcp_place import KNOWN, Place, Wire
 from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.proof
@@ -58,6 +58,12 @@ for line in sys.stdin:
 def odd(one: Place, code: str = "", who: str = "", name: str = "files") -> Server:
     """A server that does this as well."""
     return Server(name, (sys.executable, "-c", ODD, str(one.folder / "ledger"), code, who))
+
+
+@pytest.fixture
+async def one(one: Place) -> Place:
+    await one.policy(KNOWN)
+    return one
 
 
 @asynccontextmanager
