@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -9,8 +10,10 @@ import assentry
 from assentry.core.authority import Principal
 from assentry.core.request import State
 from assentry.engine.agent_calls import Described
+from assentry.engine.clearing import cleared
 from assentry.engine.judgement import Context
 from assentry.engine.os_user import os_user
+from assentry.engine.tool import tool_of
 from assentry.errors import ConfirmationNeeded, Conflict, InvalidDecision, NotAllowed, StaleRequest
 from tests.stage import GONE
 
@@ -228,6 +231,18 @@ async def test_whoever_begins_it_asks_again(team, by):
         await approved_by(team, request, CY)
         await again()
     assert len(ran) == 1
+
+
+async def test_what_was_found_out_of_an_older_approval_undoes_no_newer_one(team):
+    _, request = await proposed(team)
+    await approved_by(team, request, ANN, BOB)
+    seen = await team.now(request)
+    await team.policy(TEAM.replace("  ann: {roles: [dba]}\n", ""))
+    looks = partial(cleared, team.gate._judgement, team.gate._execution, tool_of(seen.candidate.action), seen)
+    assert (await looks())[0].state is State.PENDING
+    await approved_by(team, request, CY)
+    assert (await looks())[0] == await team.now(request), "by whoever looked before it was asked again"
+    assert (await team.now(request)).state is State.APPROVED
 
 
 async def test_who_was_on_duty_is_judged_as_of_the_vote(team):

@@ -148,18 +148,31 @@ class Execution:
         with suppress(AssentryError):
             await self._store.transact(workspace, request_id, step)
 
-    async def withdraw(self, request: Request, reason: str) -> Request:
-        """What was approved does not run after all; its permit is gone."""
-        return await self._move(request, Cancel("policy", f"not run although approved: {reason}"))
+    async def withdraw(self, request: Request, reason: str) -> tuple[Request, bool]:
+        """What was approved does not run after all; its permit is gone. False where it has moved on by itself."""
+        return await self._move_as_seen(request, Cancel("policy", f"not run although approved: {reason}"))
 
-    async def ask_again(self, request: Request, event: Rejudged, *, policy: int) -> Request:
-        """People are asked about what they approved as the `policy` of this version has it; its permit is gone."""
+    async def ask_again(self, request: Request, event: Rejudged, *, policy: int) -> tuple[Request, bool]:
+        """People are asked about what they approved as the `policy` of this version has it; its permit is gone.
+
+        False where it has moved on by itself: they may have been asked already, and have approved it anew.
+        """
+        return await self._move_as_seen(request, event, policy)
+
+    async def _move_as_seen(self, request: Request, event: Event, policy: int | None = None) -> tuple[Request, bool]:
+        """The request moved on by what was found out about it as it was seen; as it is, where it is another by now."""
+        latest = [request]
 
         def step(view: View) -> Change | None:
-            return None if view.request is None else advance(view.request, event, view.now)
+            latest[:] = [view.request or request]
+            if view.request is None or view.request.version != request.version:
+                return None
+            return advance(view.request, event, view.now)
 
-        change = await self._store.transact(request.workspace, request.id, step, hint=request, policy=policy)
-        return change.request if change is not None and change.request is not None else request
+        change = await self._store.transact(request.workspace, request.id, step, policy=policy)
+        if change is None or change.request is None:
+            return latest[0], False
+        return change.request, True
 
     async def cancel(self, request: Request, agent: str, reason: str) -> Request:
         """Whoever asked for it no longer wants it."""
