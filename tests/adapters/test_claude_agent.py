@@ -28,6 +28,9 @@ from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.proof
 
+NOTES = "actions: {note: {reversible: true, reach: local, outside: false, money: false}}\n"
+"""What the operator declares of a tool of a server; else each call of it would wait."""
+
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
@@ -341,6 +344,7 @@ async def test_a_call_that_another_hook_turns_away_does_not_stay_running(
 
 
 async def test_the_end_of_one_agent_is_not_the_end_of_the_calls_of_another(house: House) -> None:
+    await house.policy(NOTES)
     hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before({**event, "agent_id": "inner"}, "t-1", None)
@@ -352,6 +356,7 @@ async def test_the_end_of_one_agent_is_not_the_end_of_the_calls_of_another(house
 
 @pytest.mark.parametrize("response", ["cut \ud83d", {"price": float("nan")}, {"text": ["cut \ud83d"]}, "x" * 2_000_000])
 async def test_what_came_back_is_on_record_whatever_it_is(house: House, response: Any) -> None:
+    await house.policy(NOTES)
     hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before(event, "t-1", None)
@@ -360,26 +365,13 @@ async def test_what_came_back_is_on_record_whatever_it_is(house: House, response
 
 
 async def test_an_error_with_half_a_character_is_on_record(house: House) -> None:
+    await house.policy(NOTES)
     hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before(event, "t-1", None)
     await hooks.after({**event, "hook_event_name": "PostToolUseFailure", "error": "cut \ud83d"}, "t-1", None)
     request = await noted(house)
     assert (request.state, request.error) == (State.FAILED, "_ToolFailed: cut ?")
-
-
-@pytest.mark.parametrize(("asks", "answer"), [(False, None), (True, "ask")])
-async def test_what_would_only_be_watched_is_left_to_claude_and_begins_once_it_ran(
-    house: House, asks: bool, answer: str | None
-) -> None:
-    hooks = Hooks(ToolCalls(await house.opened()), asks=asks)
-    event = event_of("Edit", {"file_path": "a.md", "old_string": "a", "new_string": "b"})
-    said = await hooks.before(event, "t-1", None)
-    assert said.get("hookSpecificOutput", {}).get("permissionDecision") == answer
-    assert (await noted(house)).state is State.APPROVED
-    await hooks.after({**event, "hook_event_name": "PostToolUse", "tool_response": "done"}, "t-1", None)
-    assert (await noted(house)).state is State.DONE
-    assert await hooks.before(event_of("Read", {"file_path": "a.md"}), "t-2", None) == {}
 
 
 KILLED = """
