@@ -23,7 +23,6 @@ from assentry.core.authority import Principal
 from assentry.core.request import Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.run_life import RunEvent, advance_run
-from assentry.core.vouching import is_card, source_on
 from assentry.engine.identity import Identities
 from assentry.engine.policies import apply_policy
 from assentry.ports import Filter, RunFilter, Store, View
@@ -173,19 +172,8 @@ class Stage:
         return list((await self.inbox.page(wanted)).requests)
 
     async def waiting(self, number: int = 1) -> list[Request]:
-        """The requests that wait, once there are as many; without cards that list tools."""
-        return _without_cards(
-            await self.until(lambda found: len(_without_cards(found)) >= number, Filter(states=(State.PENDING,)))
-        )
-
-    async def card(self, source: str = "") -> Request:
-        """The open card that lists tools, of this source, once there is one."""
-
-        def listed(found: list[Request]) -> list[Request]:
-            return [each for each in found if is_card(each) and source in ("", source_on(each))]
-
-        found = await self.until(lambda found: bool(listed(found)), Filter(states=(State.PENDING,)))
-        return listed(found)[0]
+        """The requests that wait, once there are as many."""
+        return await self.until(lambda found: len(found) >= number, Filter(states=(State.PENDING,)))
 
     async def until(self, enough: Callable[[list[Request]], bool], wanted: Filter) -> list[Request]:
         async def look() -> list[Request] | None:
@@ -196,8 +184,7 @@ class Stage:
     async def requests(self) -> list[Request]:
         """Everything that was ever asked, oldest first, without what policy let run."""
         found = await self.found(Filter(states=tuple(State)))
-        held = (each for each in _without_cards(found) if each.candidate.verdict.gate.holds)
-        return sorted(held, key=lambda each: each.id)
+        return sorted((each for each in found if each.candidate.verdict.gate.holds), key=lambda each: each.id)
 
     async def now(self, request: Request | str) -> Request:
         """The request as it is by now."""
@@ -265,10 +252,6 @@ class Stage:
             return advance_run(view.run, event, view.now)
 
         await self.store.transact(self.workspace, None, step, run=run.id)
-
-
-def _without_cards(found: list[Request]) -> list[Request]:
-    return [each for each in found if not is_card(each)]
 
 
 S = TypeVar("S", bound=Stage)

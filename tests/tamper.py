@@ -75,9 +75,6 @@ class Log:
     seals: tuple[Signed, ...]
     export: tuple[bytes, ...]
     receipts: tuple[str, ...]
-    file: Path
-    lines: tuple[bytes, ...]
-    """Of the file outside the database."""
 
     @property
     def sealed(self) -> int:
@@ -87,9 +84,7 @@ class Log:
         self.raw.execute(statement, values)
 
     def restore(self) -> None:
-        """The database and the file outside it are as they were."""
-        if self.file.stat().st_size != sum(map(len, self.lines)):
-            self.file.write_bytes(b"".join(self.lines))
+        """The database is as it was."""
         self.raw.execute(
             "DELETE FROM entries; INSERT INTO entries SELECT * FROM temp.entries_before;"
             "DELETE FROM checkpoints; INSERT INTO checkpoints SELECT * FROM temp.checkpoints_before"
@@ -141,7 +136,6 @@ async def built(rng: random.Random) -> AsyncIterator[Log]:
         log = Log(
             notary, keys, KeyRing(Path(directory) / "thief"), raw, origin(identity, "main"), rows,
             await store.checkpoints("main"), tuple(line.encode() for line in lines), tuple(receipts),
-            kept, tuple(kept.read_bytes().splitlines(keepends=True)),
         )  # fmt: skip
         assert (await notary.verify()).require().unsealed == 2
         verify_export(log.export, [keys.public_key()]).report.require()
@@ -198,13 +192,6 @@ def checkpoint_gone(log: Log, rng: random.Random) -> set[int]:
     seal = rng.choice(log.seals)
     log.do("DELETE FROM checkpoints WHERE size = ?", seal.size)
     return {seal.size}
-
-
-def file_cut(log: Log, rng: random.Random) -> set[int]:
-    # After the first line two for each checkpoint; one that is missing alone, and is the newest, is but warned of.
-    left = rng.randrange(1, 2 * len(log.seals) - 2)
-    log.file.write_bytes(b"".join(log.lines[:left]))
-    return {log.seals[left // 2].size}
 
 
 def checkpoint_forged(log: Log, rng: random.Random) -> set[int]:
@@ -337,7 +324,7 @@ def tail_rewritten_and_signed_by_thief(log: Log, rng: random.Random) -> int:
 
 LOG_DAMAGE: tuple[Callable[[Log, random.Random], int | set[int]], ...] = (
     text_byte, text_byte, text_byte, leaf_byte, index_bit, checkpoint_byte, checkpoint_byte, checkpoint_size,
-    checkpoint_gone, file_cut, checkpoint_forged, deleted, deleted_and_closed, several_deleted, swapped, cut,
+    checkpoint_gone, checkpoint_forged, deleted, deleted_and_closed, several_deleted, swapped, cut,
     cut_with_checkpoints, cut_with_all_checkpoints, cut_and_grown_again, replaced, byte_and_leaf, duplicated,
     copied_over, inserted, tail_rewritten, tail_rewritten_without_checkpoints, tail_rewritten_and_signed_by_thief,
 )  # fmt: skip

@@ -21,14 +21,12 @@ SUITES = (
     "listeners",
     "instances",
     "looping",
-    "stale",
     "deciders",
     "fence",
     "postgres-restart",
     "disk-full",
     "life",
     "facts",
-    "conditions",
     "hostile",
 )
 """All but `tamper`, whose sample `test_tamper.py` runs."""

@@ -208,7 +208,7 @@ async def _remote_desk(settings: Settings, keys: KeyRing) -> Desk:
 
 async def desk_at(settings: Settings, store: Store, keys: KeyRing) -> Desk:
     """A desk in one workspace of a store that is open."""
-    judgement = Judgement(store, settings.workspace, vault=keys)
+    judgement = Judgement(store, settings.workspace)
     await judgement.refresh()
     inbox = Inbox(store, settings.workspace, judgement)
     workspace = settings.workspace

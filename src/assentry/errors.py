@@ -156,15 +156,6 @@ class PolicyMoved(AssentryError):
         super().__init__(f"another policy is active than version {version}; judge it again")
 
 
-class GrantMoved(PolicyMoved):
-    """A grant that allowed this has ended since; nothing was written, and it is judged again."""
-
-    def __init__(self, version: int, grant_id: str) -> None:
-        super().__init__(version)
-        self.grant_id = grant_id
-        self.args = (f"grant {grant_id} has ended since this was judged; judge it again",)
-
-
 class DuplicateStep(Conflict):
     """This step of this run has a request already; `request_id` is its id."""
 

@@ -7,7 +7,7 @@ Everything lies under one directory, `$ASSENTRY_HOME`, that only its owner may r
     keys/sealing          the id of the key that seals secrets now
     keys/<id>.secret      sealing keys; old ones stay, so that what they sealed can be opened
     keys/fingerprint      the secret behind fingerprints; it never changes, since they are compared
-    checkpoints/<store identity>.jsonl    every checkpoint that was signed here, each announced before it is stored
+    checkpoints/<store identity>.jsonl    every checkpoint that was signed here
 """
 
 import base64
@@ -22,13 +22,13 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from assentry.core.audit import Checkpoint, Entry
+from assentry.core.audit import Entry
 from assentry.core.export import ROTATED
 from assentry.core.signing import PublicKeys, handover, key_id, public_key, raw
 from assentry.errors import KeyProblem
-from assentry.ports import Kept, Signed
+from assentry.ports import Signed
 from assentry.system import create_private, locked, others_can_read, others_can_write, sync_directory
 
 if TYPE_CHECKING:
@@ -267,24 +267,8 @@ class KeyRing:
         _directory(self._keys)
         return _put(self._keys / name, data, replace=replace)
 
-    def holds(self, key_id: str) -> bool:
-        """Whether the private half of this key is here, so that what it signed was signed here."""
-        try:
-            return (self._keys / f"{_safe(key_id)}.key").exists()
-        except (KeyProblem, OSError):
-            return False
-
-    def intend(self, identity: str, signed: Signed) -> None:
-        """The checkpoint is about to be stored: if `keep` never follows, a process died, and nobody cut the file."""
-        line = {"workspace": signed.workspace, "size": signed.size, "intended": signed.digest}
-        # No power cut needs to be outlived: after one, what is missing is the newest.
-        self._append(identity, signed, line, durable=False)
-
     def keep(self, identity: str, signed: Signed) -> None:
         """The checkpoint is on disk outside the database, where cutting the database does not reach it."""
-        self._append(identity, signed, {name: getattr(signed, name) for name in _FIELDS}, durable=True)
-
-    def _append(self, identity: str, signed: Signed, line: dict[str, Any], *, durable: bool) -> None:
         path = self._kept(identity)
         with _readable(path):
             _directory(path.parent)
@@ -295,41 +279,31 @@ class KeyRing:
                     whole = _whole_lines(file)
                     file.truncate(whole)
                     file.seek(whole)
-                    lines = [line] if whole else [{"begun": _signed_at(signed)}, line]
-                    file.write("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in lines).encode())
+                    line = json.dumps({name: getattr(signed, name) for name in _FIELDS}, ensure_ascii=False) + "\n"
+                    file.write(line.encode())
                     file.flush()
-                    if durable:
-                        os.fsync(file.fileno())
+                    os.fsync(file.fileno())
                 if not whole:
                     sync_directory(path.parent)
 
-    def kept(self, identity: str, workspace: str) -> Kept:
-        """What `intend` and `keep` wrote for this log, and what is wrong with the file."""
+    def kept(self, identity: str, workspace: str) -> tuple[tuple[Signed, ...], tuple[str, ...]]:
+        """The checkpoints that `keep` wrote for this log, oldest first, and what is wrong with the file."""
         path = self._kept(identity)
         if not path.exists():
-            return Kept(str(path))
+            return (), ()
         with _readable(path):
             data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        found, wrong, intended = [], [], set()
-        begun: datetime | None = None
-        for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
+        found, wrong = [], []
+        for number, line in enumerate(data[: data.rfind(b"\n") + 1].split(b"\n")[:-1], 1):
             try:
                 fields = json.loads(line)
-                if number == 1 and list(fields) == ["begun"]:
-                    begun = datetime.fromisoformat(fields["begun"]) if fields["begun"] else None
-                    continue
-                if "intended" in fields:
-                    intended.add(str(fields["intended"]))
-                    continue
                 signed = Signed(**fields)
             except (ValueError, TypeError, RecursionError):
                 wrong.append(f"line {number} of {path} is not a checkpoint: somebody changed that file")
                 continue
             if signed.workspace == workspace:
                 found.append(signed)
-        begun = begun if begun and begun.tzinfo else None
-        return Kept(str(path), tuple(found), tuple(wrong), frozenset(intended), not whole, len(data) - whole, begun)
+        return tuple(found), tuple(wrong)
 
     def _kept(self, identity: str) -> Path:
         return self.directory / "checkpoints" / f"{_safe(identity)}.jsonl"
@@ -340,14 +314,6 @@ def _safe(name: str) -> str:
     if not all(char.isalnum() or char in "-_" for char in name):
         raise KeyProblem("an id of a key or a database consists of letters, digits, - and _; this one does not")
     return name
-
-
-def _signed_at(signed: Signed) -> str:
-    """When the checkpoint was made, by the clock of the database."""
-    try:
-        return Checkpoint.parse(signed.text).at.isoformat()
-    except ValueError:
-        return ""
 
 
 def _bound(name: str, context: str) -> bytes:

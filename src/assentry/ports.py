@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from hashlib import sha256
 from typing import Protocol
 
 from assentry.core.audit import Entry
@@ -15,7 +14,6 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.switch import Switch
-from assentry.core.vouching import OfferedTool, Vouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +82,6 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Something stored that is not what the log says of it: changed, deleted or added by hand."""
-
-    kind: str
-    """`request`, `grant`, `switch`, `tools` or `policy`."""
-    key: str
-    says: str
-
-
-@dataclass(frozen=True, slots=True)
 class Signed:
     """A signed checkpoint as stored: the text that was signed and the signature over it."""
 
@@ -102,30 +90,6 @@ class Signed:
     text: str
     key_id: str
     signature: str
-
-    @property
-    def digest(self) -> str:
-        """By which it is announced before it is stored."""
-        return sha256(self.text.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What the file outside the database holds about one log."""
-
-    path: str
-    signed: tuple[Signed, ...] = ()
-    """The checkpoints, oldest first."""
-    wrong: tuple[str, ...] = ()
-    """What in it is not what was written there."""
-    intended: frozenset[str] = frozenset()
-    """Digests of the checkpoints that were about to be stored, also where the process died before it was done."""
-    empty: bool = True
-    """It is missing, or there is nothing in it."""
-    unfinished: int = 0
-    """How many bytes come after the last whole line."""
-    begun: datetime | None = None
-    """The time of the first checkpoint for which this file was made; what was signed before is not in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +145,6 @@ class Store(Protocol):
         awaiting: Sequence[str] = (),
         agent: str = "",
         policy: int | None = None,
-        exclusive: bool = False,
     ) -> Change | None:
         """The change that `step` made of the current state, durably committed.
 
@@ -194,8 +157,6 @@ class Store(Protocol):
         What was judged by a policy names its version (0: no policy was ever applied); where another one is active
         when this commits, `PolicyMoved` is raised.
         What only an `agent` that nobody holds up may do names it: `step` sees the switches that hold it up.
-        What takes something away from agents (a stop switch, a revoked grant) is `exclusive`, as a new policy is: once
-        it returns, nothing that names a policy or an agent and was made from how things were before commits any more.
         `hint` is the request as last seen: a store may use it to save a round trip if it can prove, in the
         transaction, that it is still current and that no deadline the step looked at has passed.
         """
@@ -270,14 +231,6 @@ class Store(Protocol):
 
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         """How every stop switch was last set."""
-        ...
-
-    async def tools(self, workspace: str, source: str = "") -> tuple[OfferedTool, ...]:
-        """What agents and servers offer and nobody trusted outright, by source and name; of one source, or of all."""
-        ...
-
-    async def vouched(self, workspace: str) -> frozenset[Vouched]:
-        """Source, name and digest of the tools for which a person vouches."""
         ...
 
     async def spent(self, workspace: str, agent: str, since: datetime, but: str = "") -> Decimal:
@@ -385,10 +338,6 @@ class Store(Protocol):
         """Sequenced entries from index `start` on (or before it, newest first; 0 then means from the end)."""
         ...
 
-    async def mismatches(self, workspace: str, most: int = 100) -> tuple[Mismatch, ...]:
-        """The first stored requests, grants, switches and policies that are not what their entries say."""
-        ...
-
     async def put_checkpoint(self, signed: Signed) -> None:
         """The checkpoint is stored."""
         ...
@@ -407,11 +356,6 @@ class Store(Protocol):
         `None` instead of ids means: something may have changed, look again. Returns how to stop watching.
         Ids that are not requests (a policy, a grant, a run, a switch) are passed as `policy:`, `grant:` … keys.
         """
-        ...
-
-    @property
-    def hears(self) -> bool:
-        """What other processes commit is noticed, as far as can be told; true also where nobody watches."""
         ...
 
     async def backup(self, target: str) -> None:

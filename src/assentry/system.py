@@ -8,11 +8,8 @@ import asyncio
 import os
 import shlex
 import signal
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -21,14 +18,6 @@ from assentry.errors import StoreBusy, StoreError
 
 HAS_MODES = hasattr(os, "getuid")
 """Whether files have an owner and a mode. Windows has access lists instead: a new file inherits its directory's."""
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC if sys.platform == "darwin" else None)
-
-clock: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
-"""Seconds on a clock that nobody sets and that goes on while the machine is suspended.
-
-Linux has one of its own for that. On macOS only what is asked for by number goes on; on Windows the usual one does.
-"""
 
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022

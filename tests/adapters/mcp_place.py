@@ -29,10 +29,6 @@ from tests.stage import PATIENCE, Stage
 SERVER, PLAIN = (Path(__file__).parent / name for name in ("mcp_server.py", "mcp_plain.py"))
 
 
-KNOWN = "actions: {'list_*': {reversible: true, reach: nothing, outside: false, money: false}}\n"
-"""What the operator declares of a tool of a server that nobody trusts; else each call of it would wait."""
-
-
 @dataclass
 class Place(Stage):
     """A server behind the proxy, its ledger, and the desk of whoever decides."""

@@ -4,7 +4,6 @@ On standard input and output, or at a port: then `json` answers without streams,
 """
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from starlette.responses import PlainTextResponse
 
 server = MCPServer("files")
 LEDGER = Path(sys.argv[1])
-WORDS = os.environ.get("WORDS") or (sys.argv[2] if len(sys.argv) > 2 else "Deletes files for good.")
+WORDS = sys.argv[2] if len(sys.argv) > 2 else "Deletes files for good."
 PORT = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 TOKEN = "Bearer let-me-in"
 

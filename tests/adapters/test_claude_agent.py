@@ -28,9 +28,6 @@ from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.proof
 
-NOTES = "actions: {note: {reversible: true, reach: local, outside: false, money: false}}\n"
-"""What the operator declares of a tool of a server; else each call of it would wait."""
-
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
@@ -58,7 +55,6 @@ def options_for(server: ModelServer, world: World, folder: Path) -> ClaudeAgentO
     home.mkdir(exist_ok=True)
     return ClaudeAgentOptions(
         mcp_servers={"t": create_sdk_mcp_server("t", tools=made)}, setting_sources=[], cwd=str(folder),
-        allowed_tools=[f"mcp__t__{each.name}" for each in made],
         env={
             "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "none", "HOME": str(home),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -175,7 +171,7 @@ async def test_what_claudes_own_rules_leave_open_is_asked(
 ) -> None:
     gate = await house.opened()
     server.turns, server.heard = [turn(MAIL), Turn(text="all done")], house.world.heard
-    options = replace(options_for(server, house.world, tmp_path), can_use_tool=permissions(gate), allowed_tools=[])
+    options = replace(options_for(server, house.world, tmp_path), can_use_tool=permissions(gate))
 
     async def work() -> Any:
         async with ClaudeSDKClient(options) as client:
@@ -344,7 +340,6 @@ async def test_a_call_that_another_hook_turns_away_does_not_stay_running(
 
 
 async def test_the_end_of_one_agent_is_not_the_end_of_the_calls_of_another(house: House) -> None:
-    await house.policy(NOTES)
     hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before({**event, "agent_id": "inner"}, "t-1", None)
@@ -356,7 +351,6 @@ async def test_the_end_of_one_agent_is_not_the_end_of_the_calls_of_another(house
 
 @pytest.mark.parametrize("response", ["cut \ud83d", {"price": float("nan")}, {"text": ["cut \ud83d"]}, "x" * 2_000_000])
 async def test_what_came_back_is_on_record_whatever_it_is(house: House, response: Any) -> None:
-    await house.policy(NOTES)
     hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before(event, "t-1", None)
@@ -365,7 +359,6 @@ async def test_what_came_back_is_on_record_whatever_it_is(house: House, response
 
 
 async def test_an_error_with_half_a_character_is_on_record(house: House) -> None:
-    await house.policy(NOTES)
     hooks = Hooks(ToolCalls(await house.opened()))
     event = event_of("mcp__x__note", {"text": "a"})
     await hooks.before(event, "t-1", None)

@@ -61,9 +61,7 @@ class Claude(Stage):
 
 @pytest.fixture(params=["here", "server"])
 async def claude(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> AsyncIterator[Claude]:
-    is_far = request.param == "server"
-    policy = "agents: {claude-code: {}}\n" if is_far else ""
-    async with stage(database, Claude, serves=is_far, policy=policy, folder=tmp_path) as made:
+    async with stage(database, Claude, serves=request.param == "server", folder=tmp_path) as made:
         made.words, made.environment = ("--database", database), dict(os.environ)
         if made.server is not None:
             made.words, made.environment["ASSENTRY_TOKEN"] = ("--server", made.url), await made.token("claude-code")
@@ -79,72 +77,14 @@ async def test_what_waits_is_listed_by_its_command(claude: Claude) -> None:
     assert key[-20:] not in says
 
 
-async def test_of_what_only_reads_nothing_is_said_and_what_stays_inside_is_not_our_business(claude: Claude) -> None:
-    reads = await claude.says("PreToolUse", "Read", {"file_path": "/srv/readme.md"}, "t1")
-    assert (reads.code, reads.out) == (0, "")
+async def test_what_only_reads_is_allowed_at_once_and_what_stays_inside_is_not_our_business(claude: Claude) -> None:
+    answer = await claude.before("Read", {"file_path": "/srv/readme.md"}, "t1")
+    assert answer["permissionDecision"] == "allow"
+    assert "updatedInput" not in answer
     inside = await claude.says("PreToolUse", "TodoWrite", {"todos": []}, "t2")
     assert (inside.code, inside.out) == (0, "")
     other = await claude.says("Stop", "Bash", {}, "t2")
     assert (other.code, other.out) == (0, "")
-
-
-READS = ("Read", {"file_path": "/srv/readme.md"})
-EDITS = ("Edit", {"file_path": "/srv/readme.md", "old_string": "a", "new_string": "b"})
-DELETES = ("Bash", DELETE)
-TESTS = ("Bash", {"command": "npm test"})
-SETTINGS = ("Edit", {"file_path": "/srv/.claude/settings.json", "old_string": "a", "new_string": "b"})
-INSIDE = ("WebFetch", {"url": "http://10.0.0.5/", "prompt": "what is there"})
-
-
-def rule(gate: str) -> str:
-    return f"rules: [{{name: mine, actions: ['*'], gate: {gate}}}]"
-
-
-ANSWERS = [
-    ("rules: []", READS, "nothing"),
-    ("rules: []", EDITS, "ask"),
-    ("rules: []", DELETES, "deny"),
-    ("rules: []", SETTINGS, "deny"),
-    ("rules: []", INSIDE, "deny"),
-    (rule("run"), READS, "allow"),
-    (rule("run"), EDITS, "allow"),
-    (rule("run"), INSIDE, "deny"),
-    (rule("watch"), EDITS, "allow"),
-    (rule("watch"), SETTINGS, "deny"),
-    (rule("forbid"), EDITS, "deny"),
-    ("defaults: {risky: hard}", EDITS, "deny"),
-    ("defaults: {dangerous: watch}", TESTS, "ask"),
-    ("mode: observe", READS, "nothing"),
-    ("mode: observe", TESTS, "ask"),
-    (f"mode: observe\n{rule('hard')}", EDITS, "ask"),
-]
-
-
-async def test_allow_is_only_said_of_what_a_rule_names(claude: Claude) -> None:
-    """Being installed is never looser than not being installed."""
-    found = []
-    for number, (policy, (tool, args), _) in enumerate(ANSWERS):
-        await claude.policy(policy if claude.server is None else f"agents: {{claude-code: {{}}}}\n{policy}")
-        claude.session = f"s-{number}"  # what one waits for, another does not find
-        done = await claude.says("PreToolUse", tool, {**args}, f"t{number}", "--wait", "0")
-        assert done.code == 0, done.problem
-        answer = json.loads(done.out)["hookSpecificOutput"]["permissionDecision"] if done.out else "nothing"
-        found.append((policy, (tool, args), answer))
-    assert found == ANSWERS
-
-
-async def test_what_claude_code_is_to_ask_about_has_not_begun_until_it_ran(claude: Claude) -> None:
-    for call in ("turned-down", "made", "changed"):
-        answer = await claude.before(*EDITS, call, "--wait", "0")
-        assert (answer["permissionDecision"], "approved" in answer["permissionDecisionReason"]) == ("ask", False)
-    page = await claude.inbox.page(Filter())
-    assert [request.state for request in page.requests] == [State.APPROVED] * 3
-    done = await claude.says("PostToolUse", *EDITS, "made", tool_response={"ok": True})
-    assert (done.code, done.out) == (0, "")
-    other = await claude.says("PostToolUse", "Edit", {**EDITS[1], "new_string": "c"}, "changed", tool_response={})
-    assert "what ran is not what was approved" in other.out
-    page = await claude.inbox.page(Filter())
-    assert sorted(str(request.state) for request in page.requests) == ["approved", "done", "failed"]
 
 
 async def test_a_dangerous_command_waits_and_is_allowed_when_a_person_approves(claude: Claude) -> None:
@@ -282,28 +222,11 @@ async def test_a_session_does_not_use_what_another_was_allowed(claude: Claude) -
 
 @pytest.mark.parametrize("name", ["mcp__files__list_all", "Frobnicate"])
 async def test_a_strangers_tool_is_nobodys_word(claude: Claude, name: str) -> None:
-    if claude.server is not None:
-        await claude.policy("mode: enforce\n")  # where the agent is not trusted either
-    await claude.says("PreToolUse", name, {"path": "/srv"}, "t1", "--wait", "0")
-    (request,) = await claude.waiting()
+    await claude.before(name, {"path": "/srv"}, "t1", "--wait", "0")
+    page = await claude.inbox.page(Filter())
+    (request,) = page.requests
     assert request.candidate.action.trusted is False
     assert request.candidate.action.name == name.rpartition("__")[2]
-
-
-async def test_a_tool_of_a_server_waits_whatever_it_is_called_until_somebody_vouches_for_it(claude: Claude) -> None:
-    for tool in ("mcp__weather__get_weather", "mcp__other__get_weather"):
-        answer = await claude.before(tool, {"city": "Graz"}, f"of_{tool}", "--wait", "0")
-        assert answer["permissionDecision"] == "deny"
-    card = await claude.card("agent:claude-code/mcp:weather")
-    assert "the name is all that is vouched for" in card.candidate.args_text
-    await claude.approve(card)
-    again = await claude.says("PreToolUse", "mcp__weather__get_weather", {"city": "Wien"}, "t2", "--wait", "0")
-    assert (again.code, again.out) == (0, ""), "a read, of which Claude Code's own rules decide"
-    other = await claude.before("mcp__other__get_weather", {"city": "Wien"}, "t3", "--wait", "0")
-    assert other["permissionDecision"] == "deny"
-    for call in ("t2", "of_mcp__weather__get_weather"):  # of one server, it does not find what was asked for another
-        same = await claude.says("PreToolUse", "mcp__other__get_weather", {"city": "Graz"}, call, "--wait", "0")
-        assert same.code == 2 or '"deny"' in same.out
 
 
 @pytest.mark.parametrize("said", ["", "[1]", "{", '{"hook_event_name": "PreToolUse"}', "null"])

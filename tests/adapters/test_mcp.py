@@ -8,15 +8,9 @@ import pytest
 from assentry.adapters.mcp_proxy.servers import Server
 from assentry.core.advance import phrase
 from assentry.core.request import State
-from tests.adapters.mcp_place import KNOWN, Place, text
+from tests.adapters.mcp_place import Place, text
 
 pytestmark = pytest.mark.proof
-
-
-@pytest.fixture
-async def one(one: Place) -> Place:
-    await one.policy(KNOWN)
-    return one
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -32,13 +26,8 @@ async def test_everything_is_relayed_and_what_reads_runs_at_once(place: Place, m
         assert "/srv/a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
 
 
-LISTS = "actions: {list_files: {reversible: true, reach: nothing, outside: false, money: false}}\n"
-"""The operator's own word for the one tool that a call beside a held one uses."""
-
-
 async def test_a_held_call_runs_when_it_is_approved_and_what_came_of_it_is_on_record(place: Place) -> None:
     heard: list[str] = []
-    await place.policy(LISTS)
 
     async def progress(_: float, __: float | None, message: str | None) -> None:
         heard.append(message or "")
@@ -123,7 +112,6 @@ async def test_the_ticket_form_answers_at_once_and_the_same_call_finds_the_decis
 
 
 async def test_what_nobody_waits_for_does_not_run(place: Place) -> None:
-    await place.policy(LISTS)
     async with place.client() as client:
         call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}, read_timeout_seconds=1.0))
         (request,) = await place.waiting()
@@ -134,6 +122,22 @@ async def test_what_nobody_waits_for_does_not_run(place: Place) -> None:
         assert place.ledger == []
         assert text(await client.call_tool("delete_files", {"paths": ["/a"]})) == "deleted 1"  # asked for again
     assert place.ledger == ["/a"]
+
+
+async def test_a_tool_that_is_described_otherwise_than_before_is_held(place: Place) -> None:
+    async with place.client("--trusted") as client:
+        await client.call_tool("list_files", {"folder": "/srv"})
+        call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
+        (request,) = await place.waiting()
+        await place.approve(request)
+        await call
+    async with place.client("--trusted", words="Lists things. Safe.") as client:
+        call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/b"]}))
+        (request,) = await place.waiting()
+        why = (await place.desk.inbox.brief(request.id)).why
+        assert any("has changed since it was last allowed" in each for each in why)
+        await place.approve(request)
+        assert text(await call) == "deleted 1"
 
 
 TURNCOAT = """
@@ -170,6 +174,7 @@ async def test_a_tool_that_changes_while_a_call_of_it_is_held_is_held_again(one:
         await one.approve(request)
         (other,) = await one.waiting()
         assert other.id != request.id
+        assert any("has changed" in why for why in (await one.desk.inbox.brief(other.id)).why)
         await one.approve(other)
         assert "every file" in str(await wire.answer(1))
 

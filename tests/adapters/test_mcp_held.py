@@ -23,7 +23,7 @@ from assentry.engine.identity import Identities
 from assentry.server.serving import Address, standing
 from assentry.settings import load
 from tests.adapters.mcp_place import Place, Wire, text
-from tests.stage import PATIENCE, until
+from tests.stage import PATIENCE
 
 CARDS = "https://assentry.example"
 
@@ -207,14 +207,8 @@ async def test_a_client_that_leaves_and_comes_back_finds_its_request(one: Place,
         await wire.hello()
         await wire.call(1, "delete_files", paths=["/a"])
         (request,) = await one.waiting()
-        notebook = Notebook(keys_for(load()).directory / "mcp", "default\0mcp\0files")
-
-        async def is_noted() -> bool:
-            return bool(notebook.look().asked)
-
-        await until(is_noted)
     if not noted:  # as when it was killed before it could note down what it had asked
-        with notebook.opened() as book:
+        with Notebook(keys_for(load()).directory / "mcp", "default\0mcp\0files").opened() as book:
             assert book.asked.pop(next(iter(book.asked)))
     await one.approve(request)
     assert one.ledger == []
@@ -239,8 +233,9 @@ async def test_with_a_server_the_card_that_is_shown_is_there_and_the_decision_th
         where = one.stdio([sys.executable, "-m", "assentry", *words], ASSENTRY_TOKEN=token)
         async with Client(where, mode="legacy", elicitation_callback=shown) as client:
             gates = {tool.name: (tool.meta or {})["assentry/gate"] for tool in (await client.list_tools()).tools}
-            assert gates["list_files"] == "hard"  # nobody vouches for the server
+            assert gates["list_files"] == "watch"  # nobody vouches for the server
             assert gates["delete_files"] == "hard"
+            assert "a.txt" in text(await client.call_tool("list_files", {"folder": "/srv"}))
             call = asyncio.create_task(client.call_tool("delete_files", {"paths": ["/a"]}))
             (request,) = await one.waiting()
             async with asyncio.timeout(PATIENCE):

@@ -11,14 +11,8 @@ from mcp import Client
 
 from assentry.adapters.mcp_proxy.servers import Server, at
 from assentry.core.request import State
-from tests.adapters.mcp_place import KNOWN, Place, free_port, serving, text
+from tests.adapters.mcp_place import Place, free_port, serving, text
 from tests.stage import PATIENCE
-
-
-@pytest.fixture
-async def one(one: Place) -> Place:
-    await one.policy(KNOWN)
-    return one
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

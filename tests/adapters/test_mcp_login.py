@@ -25,7 +25,7 @@ from assentry.assemble import keys_for
 from assentry.errors import SettingsError
 from assentry.settings import load
 from assentry.system import locked
-from tests.adapters.mcp_place import KNOWN, Place, free_port, text
+from tests.adapters.mcp_place import Place, free_port, text
 from tests.stage import PATIENCE
 
 
@@ -42,12 +42,6 @@ class Guarded:
     def end_tokens(self) -> None:
         """The tokens that are about no longer count."""
         self.provider.access_tokens.clear()
-
-
-@pytest.fixture
-async def one(one: Place) -> Place:
-    await one.policy(KNOWN)
-    return one
 
 
 @asynccontextmanager

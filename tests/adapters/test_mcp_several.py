@@ -19,7 +19,7 @@ from assentry.assemble import errands_for
 from assentry.core.request import State
 from assentry.errors import SettingsError
 from assentry.settings import load
-from tests.adapters.mcp_place import KNOWN, Place, Wire, serving, text
+from tests.adapters.mcp_place import Place, Wire, serving, text
 
 LIAR = """
 import json, sys
@@ -61,12 +61,6 @@ class Front:
 
     def __init__(self, several: Several) -> None:
         self.proxy = several
-
-
-@pytest.fixture
-async def one(one: Place) -> Place:
-    await one.policy(KNOWN)
-    return one
 
 
 @asynccontextmanager

@@ -410,7 +410,6 @@ async def test_behind_a_server_an_agent_waits(tmp_path: Path) -> None:
     async with house_of(Openai(), database, wait=True) as house:
         server = await house.closing.enter_async_context(standing(load({"database": database}), Address(port=0)))
         _, token = await Identities(house.desk.store, "default").give_token(Principal("root"), "tester")
-        await house.policy("agents: {tester: {}}\n")
         gate = await asyncio.to_thread(assentry.connect, server.url, token)
         house.closing.push_async_callback(gate.close)
         agent = await Openai().agent(gate, [turn(READ, MAIL, DELETE), DONE], house.world, wait=True, nested=False)

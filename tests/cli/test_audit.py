@@ -1,6 +1,5 @@
 """The record from a terminal: the log in words, and its proofs."""
 
-import os
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -69,25 +68,6 @@ def test_tampering_is_found_and_named_with_exit_code_5(assentry: Assentry, agent
     export = here / "out.jsonl"
     export.write_bytes(export.read_bytes().replace(b"cleanup", b"cleanuq", 1))
     assert "TAMPERED" in assentry("audit", "verify", "out.jsonl", code=5).err
-
-
-def test_a_file_of_checkpoints_that_is_cut_or_missing_is_said(assentry: Assentry, agent: Agent) -> None:
-    for number in range(3):
-        agent.asks(args={"files": [f"{number}.tmp"], "root": "~/projects"})
-        assentry("audit", "seal")
-    (file,) = (Path(os.environ["ASSENTRY_HOME"]) / "checkpoints").glob("*.jsonl")
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:3]))
-    assert "TAMPERED: file changed" in assentry("audit", "verify", code=5).err
-    assert "lacks 2 of the 3" in assentry("doctor", code=1).out.replace("\n", " ")
-    file.unlink()
-    done = assentry("audit", "verify")
-    assert done.err.startswith("WARNING: ")
-    assert "is missing or empty" in done.err
-    assert "whole" in done.out
-    found = assentry("doctor", "--json", code=1).out
-    assert "is missing or empty" in found
-    assert "WARNING" not in found
 
 
 def test_a_receipt_proves_a_decision_to_a_stranger(assentry: Assentry, agent: Agent, here: Path) -> None:

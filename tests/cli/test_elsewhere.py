@@ -19,7 +19,6 @@ THERE: dict[str, tuple[str, ...]] = {
     "policy apply": ("p.yaml",), "policy show": (), "policy explain": ("--action", "pay"), "policy history": (),
     "policy proposals": (), "policy confirm": ("c", "--yes"), "policy reject": ("c",), "grants list": (),
     "grants give": ("tidy", "--for", "1h"), "grants revoke": ("0",), "log": (),
-    "tools list": (), "tools vouch": ("agent:crawler",), "tools revoke": ("agent:crawler", "get_weather"),
 }  # fmt: skip
 """The server does these."""
 

@@ -273,7 +273,7 @@ async def test_an_unknown_outcome_is_settled_by_who_looked(here: Path) -> None:
     request = agent.asks("touch_file", {"file": "a"}, declared=MILD)
     assert request.ask.executor is Executor.CALLER
     execution = agent.gate._execution
-    began = await execution.begin(request, policy=1)
+    began = await execution.begin(request)
     execution.release(began)
     await asyncio.sleep(0.1)
     await settle_overdue(agent.gate._store, began)

@@ -96,17 +96,6 @@ def test_the_order_of_the_card_is_facts_reasons_options_bytes_then_claims(agent:
     assert drawn.index("because") > places[-1]
 
 
-def test_what_a_card_cuts_says_so_and_how_much(agent: Agent) -> None:
-    long, warnings = "x" * 5_000, tuple(f"warning {number}" for number in range(5))
-    told = replace(briefing(agent), why=(long,), declared=(long,), if_denied=long, title=long, warnings=warnings)
-    head, body = (text_of(card.head(told, NOW, 190, LOOK)), text_of(card.body(Shown(told), NOW, 190, LOOK)))
-    assert [int(left) for left in re.findall(r"… 4,(\d\d\d) more characters", body)] == [23, 723, 23]
-    assert "and 2 more warnings below" in head
-    assert "… the whole is below" in head or "… 4,423 more characters" in head
-    assert "warning 3" in body
-    assert "warning 4" in body
-
-
 def test_every_risk_looks_different_without_colour(agent: Agent) -> None:
     found = briefing(agent)
     heads = {text_of(card.head(replace(found, risk=risk), NOW, 80, WITHOUT_COLOUR)) for risk in type(found.risk)}

@@ -67,18 +67,6 @@ def test_apply_says_what_changes_and_the_new_version(assentry: Assentry, file: P
     assert "is gone" in assentry("policy", "history").out
 
 
-def test_who_takes_something_away_hears_when_it_holds_everywhere(assentry: Assentry, file: Path) -> None:
-    file.write_text("limits: {known_for: 200ms}\n")
-    told = assentry("policy", "apply", "assentry.yaml").out
-    assert "it holds at once for decisions and approved calls" in told
-    assert 0 < assentry("policy", "apply", "assentry.yaml", "--json").json["everywhere_within"] <= 5
-    assert "every instance follows it now" in assentry("stop", "--agent", "x", "--wait").out
-    assert assentry("pause", "--all", "--wait", "--json").json["everywhere_within"] == 0
-    grant = assentry("grants", "give", "clear_*", "--for", "1h", "--json").json["grant"]
-    assert "every instance follows it now" in assentry("grants", "revoke", grant["id"], "--wait").out
-    assert "known for 200ms" in assentry("policy", "show").err
-
-
 def test_show_prints_the_text_as_applied(assentry: Assentry, file: Path) -> None:
     assentry("policy", "apply", "assentry.yaml")
     file.write_text("mode: enforce\n")
@@ -143,17 +131,6 @@ def test_explain_without_a_file_uses_the_active_policy_and_its_grants(
     out = assentry("policy", "explain", "--action", "delete_files", "--args", '{"files": ["a"]}').out
     assert "policy version 1" in out
     assert "covers it" in out
-
-
-def test_a_grant_whose_giver_could_not_give_it_today_is_listed_with_the_reason(assentry: Assentry, file: Path) -> None:
-    assentry("policy", "apply", "assentry.yaml")
-    assentry("grants", "give", "x", "--for", "1h")
-    assert assentry("grants", "list", "--json").json["grants"][0]["does_not_count"] == ""
-    file.write_text(f"people: {{ann: {{os_users: [{me()}]}}, bob: {{os_users: [x], roles: [operator]}}}}\n")
-    assentry("policy", "apply", "assentry.yaml", "--yes")
-    assert "could not give it today" in assentry("grants", "list", "--json").json["grants"][0]["does_not_count"]
-    listed = assentry("grants", "list")
-    assert "does not count" in listed.out + listed.err
 
 
 def test_a_grant_is_given_listed_used_and_revoked(assentry: Assentry, either: Agent) -> None:

@@ -29,19 +29,7 @@ def test_doctor_finds_nothing_wrong_with_a_fresh_place(assentry: Assentry, eithe
     assert told["ok"] is True
     assert {"area", "says", "ok", "remedy"} == set(told["findings"][0])
     areas = {finding["area"] for finding in told["findings"]}
-    assert {
-        "versions",
-        "home",
-        "database",
-        "trust",
-        "hearing",
-        "policy",
-        "people",
-        "you",
-        "log",
-        "outcomes",
-        "waiting",
-    } <= areas
+    assert {"versions", "home", "database", "trust", "policy", "people", "you", "log", "outcomes", "waiting"} <= areas
 
 
 def test_doctor_names_what_is_wrong_and_what_to_do(assentry: Assentry, agent: Agent, here: Path) -> None:

@@ -15,6 +15,7 @@ from assentry.core.decision import (
     BeginUndo,
     Cancel,
     Choose,
+    Decided,
     Deny,
     Fail,
     Finding,
@@ -41,7 +42,7 @@ from assentry.errors import (
     PermitMismatch,
     StaleRequest,
 )
-from tests.core.values import HOUR, LEASE, NOON, ask, candidate, decided
+from tests.core.values import HOUR, LEASE, NOON, ask, candidate
 
 
 def open_request(what=None, **more):
@@ -57,7 +58,7 @@ def move(request, event, now=NOON):
 
 
 def approved(what=None, by="alice", **more):
-    return move(open_request(what, **more), decided(Approve(), by))
+    return move(open_request(what, **more), Decided(Approve(), by))
 
 
 def running(what=None, **more):
@@ -109,69 +110,56 @@ def test_other_bytes_than_those_approved_never_begin():
 
 def test_approving_what_has_changed_since_it_was_shown_is_refused():
     with pytest.raises(StaleRequest, match="look at it again"):
-        advance(open_request(), decided(Approve(), "alice", seen_digest="older"), NOON)
+        advance(open_request(), Decided(Approve(), "alice", seen_digest="older"), NOON)
 
 
 def test_the_first_decision_wins_and_the_second_hears_who_and_when():
-    denied = move(open_request(), decided(Deny("too many"), "alice"))
+    denied = move(open_request(), Decided(Deny("too many"), "alice"))
     with pytest.raises(AlreadyDecided, match="already denied by alice 40 s ago") as conflict:
-        advance(denied, decided(Approve(), "bob"), NOON + timedelta(seconds=40))
+        advance(denied, Decided(Approve(), "bob"), NOON + timedelta(seconds=40))
     assert conflict.value.by == "alice"
 
 
 def test_a_denial_without_a_reason_is_no_denial():
     with pytest.raises(InvalidDecision, match="reason"):
-        advance(open_request(), decided(Deny("  "), "alice"), NOON)
+        advance(open_request(), Decided(Deny("  "), "alice"), NOON)
 
 
 def test_a_modification_voids_earlier_votes_and_is_what_runs():
     two = Quorum(2)
-    request = move(open_request(candidate(quorum=two)), decided(Approve(), "alice"))
+    request = move(open_request(candidate(quorum=two)), Decided(Approve(), "alice"))
     assert request.state is State.PENDING
     other = candidate(args={"files": ["a"]}, quorum=two)
-    request = move(request, decided(Modify(other), "bob"))
+    request = move(request, Decided(Modify(other), "bob"))
     assert request.state is State.PENDING
     assert [vote.by for vote in request.votes] == ["bob"]
-    request = move(request, decided(Approve(), "alice"))
+    request = move(request, Decided(Approve(), "alice"))
     assert request.state is State.APPROVED
     assert request.permit.digest == other.permit_digest
 
 
 def test_a_modification_by_somebody_whose_word_does_not_count_for_it_stays_pending():
     riskier = candidate(GateKind.MANUAL, args={"files": ["*"]})
-    request = move(open_request(), decided(Modify(riskier), "alice", counts=False))
+    request = move(open_request(), Decided(Modify(riskier), "alice", counts=False))
     assert request.state is State.PENDING
     assert request.votes == ()
     assert request.candidate is riskier
 
 
-@pytest.mark.parametrize(
-    "said", [Approve(), Modify(candidate(quorum=Quorum(2))), Choose(0, candidate(quorum=Quorum(2)))]
-)
-def test_an_earlier_approval_counts_only_if_it_stands_and_is_for_these_bytes(said):
-    options = (Option("same", "", candidate(quorum=Quorum(2))),)
-    request = move(open_request(candidate(quorum=Quorum(2)), options=options), decided(Approve(), "alice"))
-    assert move(request, decided(said, "bob")).state is State.APPROVED
-    alone = move(request, decided(said, "bob", standing={}))
-    assert (alone.state, [vote.by for vote in alone.votes]) == (State.PENDING, ["bob"])
-    other = replace(request, votes=tuple(replace(vote, digest="other bytes") for vote in request.votes))
-    assert move(other, decided(said, "bob")).state is State.PENDING
-
-
 def test_two_votes_of_one_person_are_one():
-    request = move(open_request(candidate(quorum=Quorum(2))), decided(Approve(), "alice"))
-    assert move(request, decided(Approve(), "alice")).state is State.PENDING
+    request = move(open_request(candidate(quorum=Quorum(2))), Decided(Approve(), "alice"))
+    assert move(request, Decided(Approve(), "alice")).state is State.PENDING
 
 
 def test_a_required_role_must_be_among_those_who_approved():
-    request = move(open_request(candidate(quorum=Quorum(1, ("cfo",)))), decided(Approve(), "alice", roles=("dev",)))
+    request = move(open_request(candidate(quorum=Quorum(1, ("cfo",)))), Decided(Approve(), "alice", roles=("dev",)))
     assert request.state is State.PENDING
-    assert move(request, decided(Approve(), "carol", roles=("cfo",))).state is State.APPROVED
+    assert move(request, Decided(Approve(), "carol", roles=("cfo",))).state is State.APPROVED
 
 
 def test_one_denial_ends_it_whatever_was_approved_before():
-    request = move(open_request(candidate(quorum=Quorum(3))), decided(Approve(), "alice"))
-    request = move(request, decided(Deny("no"), "bob"))
+    request = move(open_request(candidate(quorum=Quorum(3))), Decided(Approve(), "alice"))
+    request = move(request, Decided(Deny("no"), "bob"))
     assert request.state is State.DENIED
 
 
@@ -180,21 +168,21 @@ def test_a_critical_action_wants_its_target_typed():
     assert phrase(what) == "delete_files 847"
     for typed in ("", "yes", "delete_files", "DELETE_FILES 847"):
         with pytest.raises(ConfirmationNeeded, match="847"):
-            advance(open_request(what), decided(Approve(), "alice", confirm=typed), NOON)
-    assert move(open_request(what), decided(Approve(), "alice", confirm=" delete_files 847 ")).state is State.APPROVED
+            advance(open_request(what), Decided(Approve(), "alice", confirm=typed), NOON)
+    assert move(open_request(what), Decided(Approve(), "alice", confirm=" delete_files 847 ")).state is State.APPROVED
 
 
 def test_what_policy_forbids_cannot_be_chosen_or_modified_into():
     with pytest.raises(InvalidDecision, match="forbids"):
-        advance(open_request(), decided(Modify(candidate(GateKind.FORBID, args={"x": 1})), "alice"), NOON)
+        advance(open_request(), Decided(Modify(candidate(GateKind.FORBID, args={"x": 1})), "alice"), NOON)
 
 
 def test_choosing_an_option_approves_its_bytes_and_cancel_runs_nothing():
     other = candidate(args={"files": ["a"]})
     options = (Option("fewer", "one stays", other), Option("cancel", "nothing changes", None))
-    chosen = move(open_request(options=options), decided(Choose(0, other), "alice"))
+    chosen = move(open_request(options=options), Decided(Choose(0, other), "alice"))
     assert (chosen.state, chosen.chosen, chosen.permit.digest) == (State.APPROVED, 0, other.permit_digest)
-    cancelled = move(open_request(options=options), decided(Choose(1, None), "alice"))
+    cancelled = move(open_request(options=options), Decided(Choose(1, None), "alice"))
     assert (cancelled.state, cancelled.permit) == (State.DENIED, None)
     assert "cancel" in cancelled.reason
 
@@ -202,14 +190,14 @@ def test_choosing_an_option_approves_its_bytes_and_cancel_runs_nothing():
 def test_a_question_is_answered_not_approved():
     request = open_request(candidate(GateKind.ASK), kind=Kind.QUESTION, question=Question("which?"))
     with pytest.raises(InvalidDecision, match="question"):
-        advance(request, decided(Approve(), "alice"), NOON)
-    assert move(request, decided(Answer("the newer"), "alice")).answer == "the newer"
+        advance(request, Decided(Approve(), "alice"), NOON)
+    assert move(request, Decided(Answer("the newer"), "alice")).answer == "the newer"
     with pytest.raises(InvalidDecision, match="approve or deny"):
-        advance(open_request(), decided(Answer("x"), "alice"), NOON)
+        advance(open_request(), Decided(Answer("x"), "alice"), NOON)
 
 
 def test_sending_back_keeps_the_instructions_and_runs_nothing():
-    request = move(open_request(), decided(Revise("shorter, please"), "alice"))
+    request = move(open_request(), Decided(Revise("shorter, please"), "alice"))
     assert (request.state, request.reason, request.permit) == (State.REVISED, "shorter, please", None)
 
 
@@ -226,7 +214,7 @@ def test_silence_never_approves_a_hard_or_manual_gate(gate, at_end, reversible):
 
 def test_a_decision_after_the_end_comes_too_late():
     request = open_request(candidate(ladder=Ladder(limit=HOUR)))
-    after = move(request, decided(Approve(), "alice"), NOON + HOUR)
+    after = move(request, Decided(Approve(), "alice"), NOON + HOUR)
     assert (after.state, after.permit) == (State.EXPIRED, None)
 
 
@@ -286,7 +274,7 @@ def test_staying_parked_keeps_waiting_for_a_decision():
     request = open_request(candidate(ladder=Ladder(limit=HOUR, at_end=AtEnd.STAY)))
     parked = move(request, Overdue(), NOON + HOUR)
     assert (parked.state, parked.due_at) == (State.PENDING, None)
-    assert move(parked, decided(Approve(), "alice"), NOON + 100 * HOUR).state is State.APPROVED
+    assert move(parked, Decided(Approve(), "alice"), NOON + 100 * HOUR).state is State.APPROVED
 
 
 def test_a_lease_that_ends_leaves_the_outcome_unknown_and_nothing_runs_again():
@@ -328,16 +316,16 @@ def test_a_person_settles_an_unknown_outcome(finding, state):
 def test_a_retry_takes_all_that_the_first_approval_took():
     what = candidate(GateKind.MANUAL, quorum=Quorum(2))
     typed = phrase(what)
-    request = move(open_request(what), decided(Approve(), "alice", confirm=typed))
-    request = move(request, decided(Approve(), "bob", confirm=typed))
+    request = move(open_request(what), Decided(Approve(), "alice", confirm=typed))
+    request = move(request, Decided(Approve(), "bob", confirm=typed))
     request = move(request, Begin("w1", LEASE, request.candidate.permit_digest))
     asked = move(move(request, Overdue(), NOON + LEASE), Reconcile(Finding.RETRY, "alice"))
     assert (asked.permit, asked.votes) == (None, ())
     with pytest.raises(ConfirmationNeeded):
-        advance(asked, decided(Approve(), "alice"), NOON)
-    again = move(asked, decided(Approve(), "alice", confirm=typed))
+        advance(asked, Decided(Approve(), "alice"), NOON)
+    again = move(asked, Decided(Approve(), "alice", confirm=typed))
     assert again.state is State.PENDING
-    again = move(again, decided(Approve(), "bob", confirm=typed))
+    again = move(again, Decided(Approve(), "bob", confirm=typed))
     again = move(again, Begin("w2", LEASE, again.candidate.permit_digest))
     assert (again.state, again.fence) == (State.RUNNING, 2)
     assert again.idempotency_key == request.idempotency_key
@@ -368,9 +356,9 @@ def test_review_afterwards_is_open_until_somebody_speaks():
 
 def test_secrets_do_not_outlive_the_request():
     change = opened(ask(), NOON, worker="w", lease=LEASE, sealed={"p": "cipher"})
-    for event in (decided(Deny("no"), "alice"), Cancel("cleanup")):
+    for event in (Decided(Deny("no"), "alice"), Cancel("cleanup")):
         assert move(change.request, event).sealed == {}
-    went = move(change.request, decided(Approve(), "alice"))
+    went = move(change.request, Decided(Approve(), "alice"))
     went = move(went, Begin("w", LEASE, went.candidate.permit_digest))
     assert went.sealed
     assert move(went, Finish(1, "")).sealed == {}
@@ -380,7 +368,7 @@ def test_every_state_says_what_is_legal_and_ends_are_ends():
     assert set(LEGAL) == set(State)
     for state in (State.DENIED, State.EXPIRED, State.REFUSED, State.CANCELLED, State.ANSWERED, State.REVISED):
         request = replace(open_request(), state=state)
-        for event in (decided(Approve(), "a"), Begin("w", LEASE, "d"), Finish(0, ""), AskUndo("a"), Overdue()):
+        for event in (Decided(Approve(), "a"), Begin("w", LEASE, "d"), Finish(0, ""), AskUndo("a"), Overdue()):
             with pytest.raises(Conflict):
                 advance(request, event, NOON)
 

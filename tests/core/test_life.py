@@ -13,6 +13,7 @@ from assentry.core.decision import (
     Begin,
     BeginUndo,
     Cancel,
+    Decided,
     Deny,
     Fail,
     Finding,
@@ -26,7 +27,7 @@ from assentry.core.decision import (
 from assentry.core.request import State
 from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum
 from assentry.errors import AssentryError
-from tests.core.values import HOUR, LEASE, NOON, ask, candidate, decided
+from tests.core.values import HOUR, LEASE, NOON, ask, candidate
 
 PEOPLE = st.sampled_from(["alice", "bob", "carol"])
 GATES = st.sampled_from([GateKind.WATCH, GateKind.SOFT, GateKind.HARD, GateKind.MANUAL, GateKind.FORBID])
@@ -73,7 +74,7 @@ class Life(RuleBasedStateMachine):
         pending = self.request.state is State.PENDING
         shown = "stale" if stale else self.request.candidate.permit_digest
         confirm = phrase(self.request.candidate) if typed else ""
-        after = self.attempt(decided(Approve(), by, seen_digest=shown, confirm=confirm))
+        after = self.attempt(Decided(Approve(), by, seen_digest=shown, confirm=confirm))
         if after is not None and after.state in (State.PENDING, State.APPROVED):
             assert pending
             assert not stale
@@ -89,7 +90,7 @@ class Life(RuleBasedStateMachine):
         else:
             fresh = self.approvals.get(instead.permit_digest, set()) | {by}
         confirm = phrase(instead) if typed else ""
-        after = self.attempt(decided(Modify(instead), by, confirm=confirm))
+        after = self.attempt(Decided(Modify(instead), by, confirm=confirm))
         if after is not None and after.state in (State.PENDING, State.APPROVED):
             self.approvals = {instead.permit_digest: fresh}
             self.note_permit(after)
@@ -102,7 +103,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(by=PEOPLE, reason=st.sampled_from(["", "no"]))
     def deny(self, by, reason):
-        after = self.attempt(decided(Deny(reason), by))
+        after = self.attempt(Decided(Deny(reason), by))
         assert after is None or reason or after.state is not State.DENIED
 
     @rule(by=PEOPLE)

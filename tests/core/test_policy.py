@@ -1,6 +1,5 @@
 """Judging: the first matching rule chooses, triggers only tighten, errors never loosen, and observing never holds."""
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -107,8 +106,7 @@ def test_patterns_match_the_whole_name_and_case_counts(glob: str, name: str, mat
 @pytest.mark.parametrize(
     ("about", "assessment", "trigger"),
     [
-        ({"trusted": False}, UNKNOWN, "unknown tool"),
-        ({"trusted": False}, READ, "unknown tool"),
+        ({"trusted": False}, UNKNOWN, "unknown"),
         ({"agent": "stranger"}, UNKNOWN, "unknown"),
         ({}, with_facts(DANGEROUS, count=100), "scale"),
         ({}, with_facts(DANGEROUS, count=10**40), "scale"),
@@ -345,7 +343,7 @@ class Counting:
     def __init__(self, answer: bool | Failed = False) -> None:
         self.answer, self.asked = answer, 0
 
-    def holds(self, _view: object, _purse: object) -> bool | Failed:
+    def holds(self, _view: object) -> bool | Failed:
         self.asked += 1
         return self.answer
 
@@ -377,17 +375,6 @@ def test_rules_below_the_one_that_chose_are_not_evaluated() -> None:
     first.answer = True
     judge(made, action(), DANGEROUS)
     assert (first.asked, second.asked) == (1, 0)
-
-
-def test_however_many_rules_look_at_it_a_call_is_judged_soon() -> None:
-    """Alone each of these takes a seventh of a second."""
-    costly = "args.n.all(x, args.n.all(y, args.n.all(z, x + y + z > -1)))"
-    made = policy(*(Rule(f"r{each}", when=costly, gate=WATCH) for each in range(40)))
-    began = time.thread_time()
-    verdict = judge(made, replace(action(), args={"n": list(range(500))}), DANGEROUS)
-    assert time.thread_time() - began < 3
-    assert verdict.gate is GateKind.HARD
-    assert sum("too many steps" in each.says for each in verdict.triggers) == 40
 
 
 def test_the_index_does_not_grow_without_bound() -> None:

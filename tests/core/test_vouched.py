@@ -1,6 +1,5 @@
 """What counts for reads counts only where somebody vouches for the source: no stranger's name makes a read."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from assentry.core.judge import judge
 from assentry.core.policy import Policy, Rule
 from assentry.core.run import Scope
 from assentry.core.scope import exceeded, uses
-from assentry.core.situation import EMPTY
 from assentry.core.verdict import GateKind
 from tests.core.values import classified
 
@@ -48,9 +46,7 @@ def test_what_a_stranger_calls_a_read_is_on_record_even_where_a_rule_lets_it_run
     for trusted in (True, False):
         action = called("list_files", trusted=trusted)
         found = classified(action)
-        situation = replace(EMPTY, vouched={(action.source, action.name, action.definition)})
-        assert judge(lets_run, action, found, situation).gate is (GateKind.RUN if trusted else GateKind.WATCH)
-        assert judge(lets_run, action, found).gate is (GateKind.RUN if trusted else GateKind.HARD)
+        assert judge(lets_run, action, found).gate is (GateKind.RUN if trusted else GateKind.WATCH)
         assert (judge(by_reach, action, found).rule == "reads") is trusted
 
 
@@ -98,9 +94,6 @@ def test_a_strangers_name_that_only_begins_like_a_read_waits(name: str, args: di
         ("get_or_list_items", {}),
     ],
 )
-def test_a_strangers_plain_read_is_only_watched_once_somebody_vouches_for_it(name: str, args: dict[str, Any]) -> None:
-    action = Action(name, args, agent="bot", trusted=False)
-    found = classified(action)
+def test_a_strangers_plain_read_is_still_only_watched(name: str, args: dict[str, Any]) -> None:
+    found = classified(Action(name, args, agent="bot", trusted=False))
     assert (found.effect.is_read, found.risk) == (True, Risk.RISKY)
-    assert judge(Policy(), action, found).gate is GateKind.HARD
-    assert judge(Policy(), action, found, replace(EMPTY, vouched={("", name, "")})).gate is GateKind.WATCH

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from assentry.core.action import Action, Assessment, Basis, Effect, Fact, Reach
 from assentry.core.canonical import canonical, digest
 from assentry.core.classify import classify, profile
-from assentry.core.decision import Candidate, Decided, Decision
+from assentry.core.decision import Candidate
 from assentry.core.declared import Said
 from assentry.core.request import Ask, Executor, Kind, Option, Question
 from assentry.core.verdict import AtEnd, GateKind, Ladder, Quorum, Rung, Verdict
@@ -56,22 +56,4 @@ def ask(what: Candidate | None = None, **more) -> Ask:
     return Ask(**{**fields, **more})
 
 
-def decided(decision: Decision, by: str, **more) -> Decided:
-    """What `by` decides, where everybody's earlier approval counts."""
-    return Decided(decision, by, **{"standing": dict.fromkeys(("alice", "bob", "carol"), ()), **more})
-
-
-__all__ = [
-    "HOUR",
-    "LEASE",
-    "NOON",
-    "AtEnd",
-    "Executor",
-    "Fact",
-    "Option",
-    "Question",
-    "Rung",
-    "ask",
-    "candidate",
-    "decided",
-]
+__all__ = ["HOUR", "LEASE", "NOON", "AtEnd", "Executor", "Fact", "Option", "Question", "Rung", "ask", "candidate"]

@@ -122,7 +122,7 @@ async def test_an_approval_is_for_the_schema_that_was_shown(house):
 
     with pytest.raises(assentry.Conflict, match="another schema"):
         await other._execution.run(
-            other._tools["purge_folder"], await house.in_state(parked.value.request_id, State.APPROVED), {}, policy=0
+            other._tools["purge_folder"], await house.in_state(parked.value.request_id, State.APPROVED), {}
         )
 
 

@@ -16,9 +16,9 @@ def test_what_another_process_noted_is_seen(tmp_path: Path) -> None:
             noted.asked[f"digest {number}"] = "key"
         assert f"digest {number}" in ours.look().asked
         with ours.opened() as noted:
-            noted.asked[f"tool {number}"] = "key"
-        assert f"tool {number}" in ours.look().asked
-        assert f"tool {number}" in theirs.look().asked
+            noted.pins[f"tool {number}"] = "pin"
+        assert f"tool {number}" in ours.look().pins
+        assert f"tool {number}" in theirs.look().pins
     for number in range(1000, 1300):  # as fast and as long as each other: no clock and no size tells them apart
         with ours.opened() as noted:
             noted.turn = str(number)
@@ -42,13 +42,13 @@ def test_what_a_killed_process_had_half_written_is_not_read_and_what_cannot_be_r
 ) -> None:
     book = Notebook(tmp_path, "a")
     with book.opened() as noted:
-        noted.asked["tool"] = "key"
+        noted.pins["tool"] = "pin"
     (file,) = tmp_path.glob("*.json")
-    file.with_suffix(".new").write_text('{"asked": {"to')
-    assert Notebook(tmp_path, "a").look().asked == {"tool": "key"}
+    file.with_suffix(".new").write_text('{"pins": {"to')
+    assert Notebook(tmp_path, "a").look().pins == {"tool": "pin"}
     before = file.stat().st_ino
     with book.opened() as noted:
-        noted.asked["other"] = "key"
+        noted.pins["other"] = "pin"
     assert file.stat().st_ino != before, "it is replaced as a whole"
     file.write_text(file.read_text()[:20])
     with pytest.raises(SettingsError, match="nothing runs"):

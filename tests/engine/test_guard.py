@@ -213,7 +213,7 @@ async def test_a_parked_call_is_resumed_in_another_process_that_has_the_function
 
     assert await other.resume(parked.value.request_id) == "second process"
     with pytest.raises(assentry.Conflict):
-        await house.gate._execution.begin(await house.in_state(parked.value.request_id, State.DONE), policy=0)
+        await house.gate._execution.begin(await house.in_state(parked.value.request_id, State.DONE))
 
 
 async def test_a_detached_call_is_run_by_a_worker_elsewhere(house):

@@ -173,7 +173,7 @@ async def test_what_is_kept_of_the_run_is_purged_with_the_payload(house: House) 
             running.result = "moved"
     request = await house.desk.store.request("default", call.request.id)
     assert request.ask.standing.goal == "Tidy up what Ada left"
-    assert purged(request, request.changed_at).request.ask.standing is None
+    assert purged(request).ask.standing is None
 
 
 async def test_what_a_hook_or_a_proxy_proposed_begins(house: House) -> None:

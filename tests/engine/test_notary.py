@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import re
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +14,7 @@ from assentry.core.audit import Checkpoint, Entry, Wrong, leaf
 from assentry.core.change import Change
 from assentry.core.merkle import Tree
 from assentry.core.receipt import in_words
-from assentry.engine.notary import WARNING, Notary, verify_export, verify_receipt
+from assentry.engine.notary import Notary, verify_export, verify_receipt
 from assentry.errors import NotFound, TamperFound
 from assentry.keys import KeyRing
 from assentry.ports import Logged
@@ -85,7 +83,7 @@ async def test_a_seal_covers_everything_so_far_and_is_kept_in_two_places(room: R
     assert signed is not None
     assert signed.size == 5
     assert await room.store.checkpoints("main") == (signed,)
-    assert room.keys.kept(await room.store.identity(), "main").signed == (signed,)
+    assert room.keys.kept(await room.store.identity(), "main") == ((signed,), ())
     await room.grow(2)
     report = (await room.notary.verify()).require()
     assert (report.size, report.sealed, report.unsealed) == (7, 5, 2)
@@ -139,122 +137,6 @@ async def test_a_checkpoint_lost_between_the_two_places_is_put_right(room: Room)
     assert "kept outside" in report.notes[0]
     await room.another().seal()
     assert not (await room.notary.verify()).require().notes
-
-
-async def sealed_often(room: Room, times: int = 4) -> Path:
-    """So many checkpoints, and the file that holds them outside the database."""
-    for _ in range(times):
-        await room.grow(3)
-        await room.notary.seal()
-    assert not (await room.notary.verify()).require().notes
-    return Path(room.keys.kept(await room.store.identity(), "main").path)
-
-
-def lines_of(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines(keepends=True)
-
-
-@pytest.mark.parametrize(
-    ("left", "says"),
-    [
-        pytest.param(
-            slice(0, 3), "lacks 3 of the 4 checkpoints that were signed here, the first of size 6", id="first"
-        ),
-        pytest.param(slice(0, 1), "lacks 4 of the 4", id="nothing but its beginning"),
-        pytest.param(
-            slice(3, None), "lacks 1 of the 4 checkpoints that were signed here, the first of size 3", id="end"
-        ),
-        pytest.param([0, 1, 2, 5, 6, 7, 8], "lacks 1 of the 4 .* of size 6", id="one out of the middle"),
-        pytest.param(slice(0, 5), "lacks 2 of the 4 .* of size 9", id="half"),
-    ],
-)
-async def test_a_file_of_checkpoints_that_was_cut_is_told(room: Room, left: slice | list[int], says: str) -> None:
-    file = await sealed_often(room)
-    lines = lines_of(file)
-    file.write_text("".join(lines[left] if isinstance(left, slice) else [lines[place] for place in left]))
-    for notary in (room.notary, room.another()):
-        [fault] = (await notary.verify()).faults
-        assert fault.wrong is Wrong.FILE
-        assert re.search(says, fault.says)
-    # Sealing goes on, and covers nothing up.
-    await room.grow(1)
-    await room.notary.seal()
-    assert [fault.wrong for fault in (await room.another().verify()).faults] == [Wrong.FILE]
-
-
-@pytest.mark.parametrize("gone", ["half a line", "both lines", "both lines and a half"])
-async def test_the_newest_checkpoint_missing_in_the_file_is_noted_and_put_right(room: Room, gone: str) -> None:
-    file = await sealed_often(room)
-    lines = lines_of(file)
-    left = {
-        "half a line": [*lines[:-1], lines[-1][:40]], "both lines": lines[:-2],
-        "both lines and a half": [*lines[:-2], lines[-2][:40]],
-    }  # fmt: skip
-    file.write_text("".join(left[gone]))
-    notes = (await room.notary.verify()).require().notes
-    assert any(note.startswith(WARNING) for note in notes)
-    assert any("no end" in note for note in notes) == ("half" in gone)
-    await room.another().seal()
-    assert not (await room.notary.verify()).require().notes
-
-
-@pytest.mark.parametrize("emptied", [False, True])
-async def test_a_missing_file_of_checkpoints_is_told_also_after_it_was_made_anew(room: Room, emptied: bool) -> None:
-    file = await sealed_often(room)
-    if emptied:
-        file.write_text("")
-    else:
-        file.unlink()
-    [note] = (await room.notary.verify()).require().notes
-    assert note.startswith(WARNING)
-    assert "is missing or empty" in note
-    await room.grow(1)
-    await room.notary.seal()
-    [note] = (await room.another().verify()).require().notes
-    assert note.startswith(WARNING)
-    assert re.search("made anew at .* 4 checkpoints are only in the database", note)
-
-
-async def test_checkpoints_gone_from_both_places_are_told_where_keys_are(room: Room) -> None:
-    await room.grow(1)
-    assert not any(WARNING in note for note in (await room.notary.verify()).require().notes)
-    file = await sealed_often(room)
-    room.damage("DELETE FROM checkpoints")
-    file.unlink()
-    [note, _] = (await room.notary.verify()).require().notes
-    assert note.startswith(f"{WARNING}: no checkpoint was ever made or is left")
-
-
-async def test_a_process_that_died_between_the_two_places_is_no_cut(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where others sealed on top of it."""
-    await room.grow(2)
-    await room.notary.seal()
-    await room.grow(2)
-    with monkeypatch.context() as dying:
-        dying.setattr(room.keys, "keep", lambda identity, signed: json.loads("killed"))
-        with pytest.raises(ValueError, match="Expecting"):
-            await room.notary.seal()
-    await room.grow(2)
-    await room.notary.seal()
-    [note] = (await room.another().verify()).require().notes
-    assert "its writer died" in note
-    assert not note.startswith(WARNING)
-
-
-async def test_checkpoints_of_another_machine_are_not_missed_here(room: Room, tmp_path: Path) -> None:
-    other = KeyRing(tmp_path / "other")
-    for keys in (room.keys, other):
-        room.keys.trust(keys.public_key())
-        other.trust(keys.public_key())
-    for notary in (room.another(other), room.notary, room.another(other), room.notary, room.another(other)):
-        await room.grow(2)
-        await notary.seal()
-    for notary in (room.notary, room.another(other)):
-        assert not (await notary.verify()).require().notes
-    shutil.rmtree(other.directory / "checkpoints")
-    assert (await room.another(other).verify()).require().notes[0].startswith(WARNING)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ async def test_a_lease_that_was_given_up_is_not_renewed_by_what_still_waits_for_
     with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     execution = house.gate._execution
-    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id), policy=0)
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
     given_up = execution._held[request.id]
     execution.release(request)
     await execution._renew(given_up)
@@ -139,7 +139,7 @@ async def test_a_renewal_that_comes_too_late_takes_no_lease_from_what_was_begun_
     with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     execution, transact = house.gate._execution, house.gate._store.transact
-    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id), policy=0)
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
     late = execution._held[request.id]
 
     async def begun_again_meanwhile(*args, **more):
@@ -161,7 +161,7 @@ async def test_what_ends_late_takes_no_lease_from_what_was_begun_again(house):
     with pytest.raises(assentry.Parked) as parked:
         await send("ana")
     execution = house.gate._execution
-    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id), policy=0)
+    request = await execution.begin(await house.desk.store.request("default", parked.value.request_id))
     again = replace(request, fence=request.fence + 1)
     execution.hold(again)
     execution.release(request)

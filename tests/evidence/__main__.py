@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.evidence import (
-    conditions,
     crash,
     crowded,
     deciders,
@@ -26,7 +25,6 @@ from tests.evidence import (
     parked,
     restart,
     runs,
-    stale,
     tampering,
 )
 from tests.evidence.outcome import Outcome
@@ -109,11 +107,6 @@ def _looping(seed: int, scale: float, sample: bool, progress: Progress) -> Outco
     return looping.run(seed, replace(size, proposals=scaled(size.proposals, scale)), progress)
 
 
-def _stale(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
-    size = stale.SAMPLE if sample else stale.FULL
-    return stale.run(seed, replace(size, tries=scaled(size.tries, scale)), progress)
-
-
 def _hostile(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
     size = hostile.SAMPLE if sample else hostile.FULL
     return hostile.run(seed, replace(size, payloads=scaled(size.payloads, scale)), progress)
@@ -132,10 +125,6 @@ def _facts(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome
     return facts.run(seed, scaled(CASES[sample], scale), progress)
 
 
-def _conditions(seed: int, scale: float, sample: bool, progress: Progress) -> Outcome:
-    return conditions.run(seed, scaled(CASES[sample], scale), progress)
-
-
 SUITES: dict[str, Suite] = {
     "crash-sqlite": _crash("sqlite"),
     "crash-postgres": _crash("postgres"),
@@ -146,7 +135,6 @@ SUITES: dict[str, Suite] = {
     "listeners": _listeners,
     "instances": _instances,
     "looping": _looping,
-    "stale": _stale,
     "deciders": _deciders,
     "fence": _fence,
     "postgres-restart": _restart,
@@ -154,7 +142,6 @@ SUITES: dict[str, Suite] = {
     "life": _life,
     "tamper": _tamper,
     "facts": _facts,
-    "conditions": _conditions,
     "hostile": _hostile,
 }
 

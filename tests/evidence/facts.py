@@ -1,5 +1,5 @@
-"""Generated recipients, links, amounts, paths and commands, each read by Assentry and by standard parsers or bash: ours is
-never the kinder reading. What is padded is read beside the same without its padding.
+"""Generated recipients, links, amounts and paths, each read by Assentry and by standard parsers: ours is never the
+kinder reading.
 
 The generators and the judges are those of `tests/core/test_kinder_readings.py`. A judge is a pure function that says
 what is wrong with our reading of one text, or nothing.
@@ -8,36 +8,20 @@ what is wrong with our reading of one text, or nothing.
 import ipaddress
 import posixpath
 import random
-import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from email import errors as mail_errors
 from email.headerregistry import HeaderRegistry
 from email.utils import getaddresses
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from assentry.core import (
-    argument_look,
-    command_text,
-    credential_text,
-    link_text,
-    money_text,
-    place_text,
-    recipient_text,
-    shell_reading,
-)
 from assentry.core import facts as derived
-from assentry.core.command_text import read_shell
+from assentry.core import link_text, money_text, place_text, recipient_text
 from assentry.core.facts import fact_view, facts_of
-from assentry.core.place_text import names_credentials
 from assentry.core.recipient_text import Whom
 from tests.evidence import planted
 from tests.evidence.outcome import Control, Outcome
-from tests.evidence.padding import a_padded, judged_padded
 from tests.evidence.processes import Say, answer, fork, listen
 
 OURS = "ours.example"
@@ -316,77 +300,11 @@ def judged_path(path: str) -> str:
     return ""
 
 
-_YARD = (
-    ".env .env.local .netrc .ssh/id_rsa .ssh/config .aws/credentials .git/config .docker/config.json a.txt b.py src/a.py src/sub/c.txt"
-).split()
-_WORDS = (
-    "{} 'one two' \"two words\" -la -n *.py src/* src/*.py a.txt *.txt a?txt [a]*.txt src/[ab].py './a.txt' HEAD 2>&1 >/dev/null 2>/dev/null"
-    " <a.txt >out >>out >|out &>out 2>out >'/dev/null' >/dev/nul* '>' \">\" \\> $HOME {{a,b}} `id` ~"
-)
-_BEFORE = ("", "", "", "cd src && ", "ls; ", "echo a | ", "true || ", "ls\n", "! ", "FOO=1 ", "( ")
-_AFTER = (
-    "",
-    "",
-    "",
-    " | head -3",
-    "; ls",
-    " && wc -l a.txt",
-    " || true",
-    " > out",
-    " >out 2>&1",
-    " &",
-    "\nls",
-    "; touch out",
-    " )",
-)
-_MARK = "kept-secret"
-_ASIDE = ("'{}'", '"{}"', "\\{}", "?", "*", "[{}]", "[!%]")
-
-
-def a_command(dice: Dice) -> str:
-    """A reader with words in quotes and patterns, among others and redirections; half lead to credentials."""
-    words = [word.format("a") for word in re.findall(r"'[^']*'|\"[^\"]*\"|\S+", _WORDS)]
-    chosen = dice.choices(words, k=dice.randrange(4))
-    if dice.random() < 0.5:
-        path = dice.choice([path for path in _YARD if names_credentials(path)])
-        at = dice.sample(range(len(path)), k=min(len(path), dice.randrange(4)))
-        spelt = "".join(
-            dice.choice(_ASIDE).format(sign) if spot in at and sign != "/" else sign for spot, sign in enumerate(path)
-        )
-        chosen.insert(dice.randrange(len(chosen) + 1), dice.choice(("", "", "./", "<")) + spelt)
-    program = dice.choice("cat ls wc head tail sort stat grep echo cut".split())
-    return dice.choice(_BEFORE) + " ".join((program, *chosen)) + dice.choice(_AFTER)
-
-
-def judged_command(text: str) -> str:
-    """What bash did with it in a yard of its own, beside what we said it would do."""
-    facts = {fact.name for fact in facts_of("run_command", {"command": text})}
-    if not read_shell(text).only_reads or "credentials" in facts:
-        return ""
-    with tempfile.TemporaryDirectory() as place:
-        yard = Path(place, "yard")
-        for path in _YARD:
-            (yard / path).parent.mkdir(parents=True, exist_ok=True)
-            (yard / path).write_text(f"{_MARK}\n" if names_credentials(path) else "text\n")
-        before = sorted(str(path) for path in yard.rglob("*"))
-        done = subprocess.run(
-            ["/bin/bash", "-c", text], cwd=yard, env={"PATH": "/usr/bin:/bin", "HOME": str(yard)}, stdin=subprocess.DEVNULL,
-            capture_output=True, check=False, timeout=60,
-        )  # fmt: skip
-        if sorted(str(path) for path in yard.rglob("*")) != before:
-            return f"{text!r}: it only reads, and it wrote a file"
-        if _MARK.encode() in done.stdout:
-            return f"{text!r}: no credentials, and it showed some"
-    return ""
-
-
 KINDS: dict[str, tuple[Callable[[Dice], str], Callable[[str], str]]] = {
     "recipients": (a_recipient, judged_recipient),
     "links": (a_link, judged_link),
     "amounts": (an_amount, judged_amount),
     "paths": (a_path, judged_path),
-    "paddings": (a_padded, judged_padded),
-    "commands": (a_command, judged_command),
 }
 
 
@@ -439,30 +357,8 @@ def names_are_ours() -> None:
     )
 
 
-def what_was_cut_was_harmless() -> None:
-    """A long text is judged by its beginning and its end, as if there were nothing between them."""
-    planted.swap(argument_look, "_SPOILT_BY_LENGTH", ())
-
-
-def quotes_stay_on() -> None:
-    """Where credentials are kept is looked for in a command as it is written, with its quotes."""
-    planted.swap(command_text, "credentials_named", lambda text, *_: place_text.credentials_in_command(text))
-
-
-def patterns_name_only_themselves() -> None:
-    """A word with a pattern in it is taken for a file of that name."""
-    planted.swap(credential_text, "_matches", lambda pattern, name: pattern == name)
-
-
-def redirections_lead_nowhere() -> None:
-    """Whatever a redirection writes to is taken for /dev/null."""
-    planted.swap(shell_reading, "_leads_nowhere", lambda *_: True)
-
-
 PLANTED = (
-    what_was_cut_was_harmless,
     lists_read_loosely, what_stands_behind_an_at_is_the_host, points_part_decimals, percent_signs_are_not_read, names_are_ours,
-    quotes_stay_on, patterns_name_only_themselves, redirections_lead_nowhere,
 )  # fmt: skip
 
 
@@ -471,8 +367,7 @@ def run(seed: int, cases: int, progress: Callable[[str], None]) -> Outcome:
     count = max(1, cases // size)
     outcome = Outcome(
         "facts",
-        "generated recipients, links, amounts, paths, commands and padding beside standard parsers and bash: never the kinder "
-        "reading",
+        "generated recipients, links, amounts and paths beside standard parsers: never the kinder reading",
         ("I21",),
         seed,
         sizes={f"{kind}": count * size for kind in KINDS},

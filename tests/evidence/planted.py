@@ -58,8 +58,7 @@ def intent_after_the_call() -> None:
     async def begin_and_end(self: Execution, request: Request, event: Finish | Fail) -> Request:
         current = await self._store.request(request.workspace, request.id)
         if current is not None and current.state is State.APPROVED:
-            active = await self._store.policy(request.workspace)
-            await begin(self, current, policy=0 if active is None else active.version)
+            await begin(self, current)
         return await end(self, request, event)
 
     def opened_only(*args: Any, **named: Any) -> Change:

@@ -77,7 +77,6 @@ def _host(writer: asyncio.StreamWriter) -> bytes:
 
 
 async def test_answers_that_are_lost_are_asked_for_again_and_nothing_happens_twice(place: Place):
-    await place.policy("agents: {cleanup: {}}\n")
     cutter, ran = Cutter(place.url), []
     async with cutter.standing() as url:
         gate = await asyncio.to_thread(assentry.connect, url, await place.token("cleanup"))
@@ -104,7 +103,7 @@ async def test_answers_that_are_lost_are_asked_for_again_and_nothing_happens_twi
 
 
 async def test_a_watched_call_whose_answer_is_lost_is_begun_once(place: Place):
-    await place.policy("agents: {cleanup: {}}\nrules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
+    await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
     cutter, ran = Cutter(place.url), []
     async with cutter.standing() as url:
         gate = await asyncio.to_thread(assentry.connect, url, await place.token("cleanup"))

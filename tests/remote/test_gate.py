@@ -22,9 +22,6 @@ from tests.stage import PATIENCE
 
 pytestmark = pytest.mark.both_databases
 
-TRUSTED = "agents: {cleanup: {}}\n"
-"""What this agent offers the operator vouches for; else each of its tools would be on a card first."""
-
 
 @pytest.fixture
 async def gate(place: Place):
@@ -34,7 +31,6 @@ async def gate(place: Place):
 
 
 async def test_what_is_allowed_runs(place: Place, gate: assentry.Gate):
-    await place.policy(TRUSTED)
     seen = []
 
     @gate.guard
@@ -47,7 +43,7 @@ async def test_what_is_allowed_runs(place: Place, gate: assentry.Gate):
 
 
 async def test_what_is_watched_runs_and_is_on_record_with_its_result(place: Place, gate: assentry.Gate):
-    await place.policy(f"{TRUSTED}rules: [{{name: watched, actions: ['write_*'], gate: watch}}]\n")
+    await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
 
     @gate.guard
     async def write_note(text: str) -> dict[str, int]:
@@ -291,8 +287,6 @@ async def test_a_run_is_left_parked_and_goes_on_with_its_key(place: Place, gate:
 
 
 async def test_a_draft_goes_back_and_forth(place: Place, gate: assentry.Gate):
-    await place.policy(TRUSTED)
-
     @gate.guard
     async def send_mail(to: str, body: str) -> str:
         return body
@@ -352,8 +346,6 @@ async def test_who_denies_a_checkpoint_and_the_whole_run_stops_it(place: Place, 
 
 
 async def test_a_paused_run_waits_and_goes_on(place: Place, gate: assentry.Gate):
-    await place.policy(TRUSTED)
-
     @gate.guard
     async def list_files(path: str) -> list[str]:
         return [path]
@@ -491,7 +483,7 @@ async def test_what_cannot_be_sent_is_not_tried_again(place: Place):
 
 
 async def test_whoever_insists_is_held_whatever_the_policy_of_the_server_says(place: Place, gate: assentry.Gate):
-    await place.policy(f"{TRUSTED}rules: [{{name: fine, actions: ['delete_*'], gate: run}}]\n")
+    await place.policy("rules: [{name: fine, actions: ['delete_*'], gate: run}]\n")
     fine = (await gate.propose("delete_files", {"paths": ["/a"]})).request
     assert fine is None or fine.state is State.APPROVED
     await gate.propose("delete_files", {"paths": ["/b"]}, insists="it is described otherwise than before")

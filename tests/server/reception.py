@@ -18,7 +18,7 @@ from assentry.core.change import Change
 from assentry.core.credential import Credential, CredentialKind
 from assentry.core.request import Request
 from assentry.server.visitors import csrf_for
-from tests.stage import Application, application, until
+from tests.stage import Application, application
 
 POLICY = """
 people:
@@ -114,23 +114,6 @@ class Reception(Application):
             running.result = "done"
         assert proposal.request is not None
         return proposal.request
-
-    async def until_waiting(self, number: int) -> None:
-        """So many calls of agents wait for news."""
-
-        async def look() -> bool:
-            return len(self.premises.agents._waiting) >= number
-
-        await until(look)
-
-    async def until_held(self, agent: str, ears: int = 0) -> bool:
-        """The gate knows that the agent is paused, and so many of its calls wait."""
-        judgement = self.gate._judgement
-
-        async def look() -> bool:
-            return judgement.held_up(agent) is not None and len(judgement._held_up) >= ears
-
-        return await until(look)
 
     async def principals(self) -> None:
         """Somebody of every kind."""

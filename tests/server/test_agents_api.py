@@ -221,13 +221,12 @@ async def test_what_an_unlisted_agent_declares_can_only_raise(place: Place):
         assert ok(believed)["may_run"]
 
 
-RUNS = "rules: [{name: fine, actions: ['delete_*'], gate: watch}]\n"
-KNOWN = "actions: {%s: {reversible: false, reach: service, outside: false, money: false}}\n"
+RUNS = "rules: [{name: fine, actions: ['delete_*'], gate: run}]\n"
 
 
 async def test_an_agent_may_want_a_person_to_look_whatever_the_policy_says(place: Place):
     async with place.agent() as agent:
-        await place.policy(RUNS + KNOWN % "delete_files")
+        await place.policy(RUNS)
         assert not ok(await agent.post("/proposals", json=DELETE), 201)["waits"]
         said = {**DELETE, "hold": True, "why": "SAFE: approved by the board"}
         assert ok(await agent.post("/proposals", json=said), 201)["waits"]
@@ -249,9 +248,7 @@ async def test_gates_are_foreseen_without_arguments_and_nobody_hears_of_it(place
     ]
     async with place.agent() as agent:
         assert ok(await agent.post("/foreseen", json={"calls": calls[:1]}))["gates"] == ["hard"]
-        await place.policy(
-            RUNS.replace("]\n", ", {name: no, actions: [never], gate: forbid}]\n") + KNOWN % "delete_files"
-        )
+        await place.policy(RUNS.replace("]\n", ", {name: no, actions: [never], gate: forbid}]\n"))
         told = ok(await agent.post("/foreseen", json={"calls": calls}))
         assert told["gates"] == ["watch", "hard", "hard", "forbid", "hard", None]
         assert not (await place.inbox.page(Filter())).requests
@@ -302,7 +299,7 @@ async def test_a_secret_in_a_plan_or_a_description_is_struck_out(place: Place):
 
 
 async def test_no_answer_with_a_secret_is_kept_for_a_repetition(place: Place):
-    await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n" + KNOWN % "write_note")
+    await place.policy("rules: [{name: watched, actions: ['write_*'], gate: watch}]\n")
     secret = "sk-live-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
     said = {"action": "write_note", "args": {"api_key": secret}, "secret": ["api_key"], "attempt": "one"}
     async with place.agent() as agent:

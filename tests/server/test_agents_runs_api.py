@@ -133,7 +133,6 @@ async def test_a_run_given_up_withdraws_what_waits(place: Place):
 async def test_what_an_agent_proposed_in_its_run_begins_under_the_rules_that_allowed_it(place: Place):
     """Judged again when it begins, it is judged on the goal, the steps and the spending that it was proposed with."""
     await place.policy(
-        "agents: {cleanup: {}}\n"
         "rules:\n"
         "  - {name: other goal, when: '!run.goal.startsWith(\"Tidy\")', gate: hard}\n"
         "  - {name: other standing, when: 'run.steps != 1 || run.spend != 1.25', actions: [move_files], gate: hard}\n"

@@ -9,10 +9,9 @@ from markupsafe import escape
 
 from assentry.core.receipt import check_receipt
 from assentry.engine.notary import verify_export
-from assentry.engine.policies import apply_policy
 from assentry.errors import RunStopped
 from tests.server.reception import POLICY, RISKY, Reception
-from tests.stage import BOSS, PATIENCE
+from tests.stage import PATIENCE
 
 
 def shown(request: Any, **more: Any) -> dict[str, Any]:
@@ -135,8 +134,7 @@ async def test_a_grant_is_previewed_given_used_and_revoked(desk: Reception) -> N
         await desk.asked(shelf=number)
     await desk.asked("paint_shelf", shelf=9)
     terms = {"actions": ["tidy_*"], "agents": ["sweeper"], "life": "2h", "limit": 2, "condition": "args.shelf < 2"}
-    await desk.post("/grants/preview", terms, status=403)
-    seen = await desk.post("/grants/preview", terms, "operator")
+    seen = await desk.post("/grants/preview", terms)
     assert (seen["looked_at"], seen["covered"]) == (4, 2)
     assert [each["covered"] for each in seen["requests"]] == [False, False, True, True]
     assert seen["requests"][0]["why_not"] == "it is for other actions"
@@ -164,7 +162,7 @@ async def test_approving_and_allowing_similar_covers_the_next_and_never_what_is_
         ["tidy_shelf"], ["sweeper"], "risky",
     )  # fmt: skip
     await desk.gate._judgement.refresh()
-    ran = await desk.carried_out("tidy_shelf", shelf=0)
+    ran = await desk.carried_out("tidy_shelf", shelf=2)
     assert ran.candidate.verdict.grant == done["grant"]["id"]
     long = await desk.asked("tidy_" + "shelf" * 50, shelf=3)
     await desk.post(f"/requests/{long.code}/allow-similar", {**similar, "seen_digest": long.shown_digest}, "operator")
@@ -264,20 +262,16 @@ async def test_the_policy_is_read_checked_explained_and_changed_on_record(desk: 
     shown = await desk.get("/policy")
     assert (shown["version"], shown["text"]) == (1, POLICY)
     new = POLICY.replace("quorum: 2, ", "")
-    await desk.post("/policy/check", {"text": new}, status=403)
-    checked = await desk.post("/policy/check", {"text": new}, "operator")
+    checked = await desk.post("/policy/check", {"text": new})
     assert checked["ok"]
     assert any("two" in each for each in checked["changes"]), checked
-    wrong = await desk.post("/policy/check", {"text": "rules: 7"}, "operator")
+    wrong = await desk.post("/policy/check", {"text": "rules: 7"})
     assert not wrong["ok"]
     assert wrong["complaints"]
     told = await desk.post("/policy/explain", {"action": "launch_rocket", "args": {"to": "moon"}})
     assert (told["gate"], told["rule"]) == ("manual", "launch")
     mine = {"action": "launch_rocket", "text": "autonomy: cautious"}
-    await desk.post("/policy/explain", mine, status=403)
-    mine |= {"args": {"n": 2**60}, "declared": {"reach": "local", "risk": "safe", "reversible": True}}
-    tried = await desk.post("/policy/explain", mine, "operator")
-    assert (tried["policy"], bool(tried["declared"])) == ("the text given", True)
+    assert (await desk.post("/policy/explain", mine))["policy"] == "the text given"
     await desk.post("/policy", {"text": "rules: 7"}, "operator", 422)
     await desk.post("/policy", {"text": new, "based_on": 7}, "operator", 412)
     locked = "people:\n  bea: {roles: [operator]}\n"
@@ -294,7 +288,7 @@ async def test_the_policy_is_read_checked_explained_and_changed_on_record(desk: 
 async def test_a_quorum_that_nobody_can_meet_is_refused_and_explain_names_who_can_decide(desk: Reception) -> None:
     first = "rules:\n  - {name: alone, actions: [drop_table], gate: hard, reviewers: [ann], quorum: 2}\n"
     alone = POLICY.replace("rules:\n", first)
-    checked = await desk.post("/policy/check", {"text": alone}, "operator")
+    checked = await desk.post("/policy/check", {"text": alone})
     assert not checked["ok"]
     says = 'rule "alone": its requests can never be approved: needs 2 of ann: ann, so only 1 can decide'
     assert says in checked["complaints"][0]
@@ -303,11 +297,11 @@ async def test_a_quorum_that_nobody_can_meet_is_refused_and_explain_names_who_ca
     assert (await desk.get("/policy"))["version"] == 1
     fine = alone.replace("reviewers: [ann], quorum: 2", "reviewers: [ann]")
     dead = fine + "  - {name: never, actions: [merge_x], gate: run}\n"
-    warnings = (await desk.post("/policy/check", {"text": dead}, "operator"))["warnings"]
+    warnings = (await desk.post("/policy/check", {"text": dead}))["warnings"]
     assert any(
         'rule "never": is never reached, because rule "two" above matches all of it' in each for each in warnings
     )
-    told = await desk.post("/policy/explain", {"action": "drop_table", "text": fine}, "operator")
+    told = await desk.post("/policy/explain", {"action": "drop_table", "text": fine})
     assert (told["deciders"]["able"], told["deciders"]["enough"]) == (["ann"], True)
     assert "approvals: needs 1 of ann: ann" in told["lines"]
 
@@ -342,11 +336,3 @@ async def test_every_operation_is_described_so_that_a_person_would_enjoy_it(desk
                 assert "application/problem+json" in operation["responses"]["4XX"]["content"], name
             if method == "post":
                 assert any(each["name"].lower() == "idempotency-key" for each in operation["parameters"]), name
-
-
-async def test_who_may_do_what_goes_by_a_policy_that_was_read_recently(desk: Reception) -> None:
-    desk.premises._leave()  # type: ignore[misc]  # it hears of nothing any more
-    other = POLICY.replace("roles: [operator], ", "").replace("bea: {", "bea: {roles: [operator], ")
-    await apply_policy(desk.store, "default", other, BOSS)
-    desk.desk.judgement.until = 0.0
-    assert (await desk.call("operator", "GET", "/policy/proposals")).status_code == 403

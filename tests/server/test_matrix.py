@@ -44,15 +44,12 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/requests/{request_id}/reconcile"): TOO_LATE,
     ("POST", "/api/v1/requests/{request_id}/receipt"): PEOPLE,
     ("POST", "/api/v1/requests/{request_id}/allow-similar"): OPERATORS,
-    ("POST", "/api/v1/requests/{request_id}/allow-similar/preview"): OPERATORS,
     # Of many, each is answered by itself; whether it was decided is looked at below.
     ("POST", "/api/v1/decisions"): PEOPLE,
     ("GET", "/api/v1/grants"): PEOPLE,
-    ("POST", "/api/v1/grants/preview"): OPERATORS,
+    ("POST", "/api/v1/grants/preview"): PEOPLE,
     ("POST", "/api/v1/grants"): OPERATORS,
     ("POST", "/api/v1/grants/{grant_id}/revoke"): OPERATORS,
-    ("GET", "/api/v1/tools"): PEOPLE,
-    ("POST", "/api/v1/tools"): OPERATORS,
     ("GET", "/api/v1/switches"): PEOPLE,
     ("POST", "/api/v1/switches"): PEOPLE,
     ("GET", "/api/v1/runs"): PEOPLE,
@@ -65,7 +62,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "/api/v1/log/export"): PEOPLE,
     ("GET", "/api/v1/policy"): PEOPLE,
     ("GET", "/api/v1/policy/history"): PEOPLE,
-    ("POST", "/api/v1/policy/check"): OPERATORS,
+    ("POST", "/api/v1/policy/check"): PEOPLE,
     ("POST", "/api/v1/policy/explain"): PEOPLE,
     ("POST", "/api/v1/policy"): OPERATORS,
     ("GET", "/api/v1/policy/proposals"): OPERATORS,
@@ -93,7 +90,6 @@ _OWN = "/api/v1/agent/proposals/{request_id}"
 _RUN = "/api/v1/agent/runs/{run_id}"
 AGENT_ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "/api/v1/agent/me"): ANY_AGENT,
-    ("POST", "/api/v1/agent/tools"): ANY_AGENT,
     ("POST", "/api/v1/agent/foreseen"): ANY_AGENT,
     ("POST", "/api/v1/agent/proposals"): ANY_AGENT,
     ("GET", "/api/v1/agent/proposals"): ANY_AGENT,
@@ -137,12 +133,6 @@ class Scene:
             return await self._about_proposal(path, last, number)
         if "{code}" in path:
             return await self._about_run(path, last, number)
-        if path == "/api/v1/tools" and method == "POST":
-            name = f"get_{number}"
-            await desk.post("/agent/tools", {"tools": [{"name": name}]}, "other agent")
-            return path, {"source": "agent:stranger", "word": "vouch", "tools": [name]}
-        if path == "/api/v1/agent/tools":
-            return path, {"tools": [{"name": "get_it"}]}
         if "{grant_id}" in path:
             return path.replace("{grant_id}", await self._grant()), None
         if "{token_id}" in path:
@@ -173,7 +163,6 @@ class Scene:
         bodies: dict[str, Any] = {
             "decision": {"word": "approve", **seen},
             "allow-similar": {**seen, "limit": 1, "life": "1h"},
-            "preview": {**seen, "limit": 1, "life": "1h"},
             "review": {"opinion": "accepted"},
             "reconcile": {"finding": "done"},
             "undo": {},

@@ -54,7 +54,6 @@ async def test_a_policy_that_is_sent_waits_until_another_operator_confirms_it(de
     late = await desk.post(f"{where}/confirm", seen, "second", 409)
     assert (late["type"], late["state"], late["by"]) == ("/problems/already-decided", "applied", "dan")
     assert (await desk.get("/policy"))["text"] == NEW
-    await desk.store.sequence(desk.workspace)  # as the server does now and then
     entries = (await desk.get("/log?kind=policy.applied"))["entries"]
     assert entries[0]["says"].startswith("policy version 2 applied: proposed by ann, confirmed by dan")
     assert (await desk.get("/policy/proposals", "second"))["proposals"] == []
@@ -208,7 +207,6 @@ async def test_nobody_alone_allows_in_advance_what_is_critical_and_a_typed_gate_
     assert "put a rule for it into the policy, which a second person confirms" in refused["detail"]
     assert (await desk.get("/grants?ended=true"))["grants"] == []
     given = (await desk.post("/grants", terms, "operator", 201))["grant"]
-    await desk.store.sequence(desk.workspace)  # as the server does now and then
     assert (await desk.get("/log?kind=grant.given"))["entries"][0]["actor"] == "ann"
     await desk.gate._judgement.refresh()
     assert (await desk.carried_out("merge_branch", branch="main")).candidate.verdict.grant == given["id"]

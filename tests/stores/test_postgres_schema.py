@@ -32,7 +32,7 @@ from tests.stores.logins import as_login, ask_for, happen, owner_login, propose
 
 TABLES = (
     "about", "asks", "callers", "checkpoints", "credentials", "entries", "grants", "migrations", "policies", "proposals", "requests",
-    "runs", "snapshots", "switches", "tools", "waits",
+    "runs", "snapshots", "switches", "waits",
 )  # fmt: skip
 
 TRAPS = """
@@ -367,7 +367,7 @@ async def test_our_schema_alone_is_backed_up_and_restored_beside_what_others_hav
     subprocess.run([tools / "pg_restore", *again], check=True, capture_output=True)
     back = PostgresStore(postgres_database)
     assert await back.request(WORKSPACE, request.id) == request
-    assert (await happen(back, request, Decided(Approve(), by="bob", standing={}))).state is State.APPROVED
+    assert (await happen(back, request, Decided(Approve(), by="bob"))).state is State.APPROVED
     await back.close()
     with psycopg.connect(postgres_database) as connection:
         assert connection.execute("SELECT theirs FROM public.checkpoints").fetchone() == (2,)
@@ -391,7 +391,7 @@ async def test_what_the_page_about_postgresql_says_can_be_done_as_it_stands(
         subprocess.run(["sh", "-ec", line], cwd=tmp_path, env=env, check=True, capture_output=True)
 
     await asyncio.to_thread(shell, dump)
-    assert (await happen(store, request, Decided(Approve(), by="alice", standing={}))).state is State.APPROVED
+    assert (await happen(store, request, Decided(Approve(), by="alice"))).state is State.APPROVED
     await store.close()
     with pytest.raises(subprocess.CalledProcessError):
         await asyncio.to_thread(shell, restore, url)

@@ -11,22 +11,7 @@ from typing import Any
 from assentry.adapters.tool_calls import kept, whole
 from assentry.core.action import Json
 from assentry.core.canonical import canonical, restore
-from assentry.core.let_by import LetBy
-from assentry.core.names import is_plain_name
-from assentry.core.request import State
-from assentry.core.text import LOOKALIKE, shortened
-from assentry.engine.errands import (
-    Errand,
-    Errands,
-    Notebook,
-    Told,
-    begun,
-    changed_words,
-    forget,
-    left_open,
-    proposed,
-    waits,
-)
+from assentry.engine.errands import Errand, Errands, Notebook, begun, changed_words, forget, proposed, waits
 from assentry.errors import AssentryError, InvalidArguments
 
 AGENT = "claude-code"
@@ -56,10 +41,6 @@ WITHIN = frozenset(
 """What stays inside of Claude Code. An agent that it starts meets the hook with each of its own calls."""
 
 
-_ONLY_ITS_NAME = {
-    "definition": "Claude Code tells hooks only the name of a tool, so the name is all that is vouched for"
-}
-
 OTHERWISE = "Another hook changed the input of this call after it was let go: what ran is not what was approved."
 
 
@@ -73,9 +54,7 @@ def errand_in(event: Mapping[str, Any]) -> Errand:
         action, description = BUILT_IN[name]
         return Errand(action, plain, name, description, trusted=True)
     _, server, tool = name.split("__", 2) if name.startswith("mcp__") and name.count("__") > 1 else ("", "", name)
-    alarm = "" if is_plain_name(name) else LOOKALIKE
-    description = f"A tool of the MCP server {server}." if server else ""
-    return Errand(tool, plain, name, description, server=server, about=_ONLY_ITS_NAME, alarm=alarm)
+    return Errand(tool, plain, name, f"A tool of the MCP server {server}." if server else "")
 
 
 def _session(event: Mapping[str, Any]) -> str:
@@ -91,9 +70,7 @@ def _call(event: Mapping[str, Any]) -> str:
 async def before(errands: Errands, event: Mapping[str, Any], folder: Path, *, wait: float, late: str = "deny") -> Json:
     """What Claude Code is told before a call: allow, with the arguments that were approved, or why not.
 
-    It hears *allow* only for what a person, a rule or a grant lets run; nothing for what only reads, so that its own
-    rules hold; and *ask* for what runs by default. After `wait` seconds without a decision it hears `late`; the same
-    call finds the same request again.
+    After `wait` seconds without a decision it hears `late`; the same call finds the same request again.
     """
     errand, session, call = errand_in(event), _session(event), _call(event)
     if errand.name in WITHIN:
@@ -101,7 +78,7 @@ async def before(errands: Errands, event: Mapping[str, Any], folder: Path, *, wa
     notebook = Notebook(folder, session)
     told = await proposed(errands, errand, notebook, f"{session}:{call}")
     if told.simply_runs:
-        return _answer("allow", "Assentry: it may run.") if told.is_meant else _left_to_claude(told)
+        return _answer("allow", "Assentry: it may run.")
     if told.waits:
         told = await errands.decided(told, wait)
     if told.waits:
@@ -109,36 +86,22 @@ async def before(errands: Errands, event: Mapping[str, Any], folder: Path, *, wa
     if not told.may_begin:
         forget(notebook, errand)
         return _answer("deny", f"Assentry: {told.says.rstrip('.')}.")
-    if not told.is_meant:
-        left_open(notebook, errand, told, call)
-        return _left_to_claude(told)
     began = await begun(errands, errand, notebook, told, call)
     if began is None:
         return await before(errands, event, folder, wait=wait, late=late)
     changed = began.args is not None and canonical(began.args) != canonical(errand.args)
-    how = _MEANT.get(told.by, "may run")
-    return _answer("allow", f"Assentry: request {began.code} {how}.", began.args if changed else None)
-
-
-_MEANT: dict[str, str] = {
-    LetBy.PERSON: "was approved", LetBy.RULE: "is allowed by a rule", LetBy.GRANT: "is covered by what was granted",
-}  # fmt: skip
-
-
-def _left_to_claude(told: Told) -> Json:
-    """Whoever sits before Claude Code decides by its own rules, or is asked by it."""
-    return {} if told.by == LetBy.READ else _answer("ask", "Assentry: no rule speaks of it and nobody was asked.")
+    return _answer("allow", f"Assentry: request {began.code} was approved.", began.args if changed else None)
 
 
 async def after(errands: Errands, event: Mapping[str, Any], folder: Path) -> Json:
     """What came of a call that was approved is on record; Claude is told where that is not what was approved."""
     notebook, call = Notebook(folder, _session(event)), _call(event)
-    found = notebook.look().begun.get(call) or await _begun_now(errands, notebook, call)
+    found = notebook.look().begun.get(call)
     if found is None:
         return {}
     request_id, fence, let_go = found
     name = event.get("hook_event_name")
-    error = whole(shortened(str(event.get("error") or "it failed"), 20_000)) if name == "PostToolUseFailure" else ""
+    error = whole(str(event.get("error") or "it failed")[:20_000]) if name == "PostToolUseFailure" else ""
     is_other = _digest(event) != let_go
     if is_other:
         error = f"{OTHERWISE} {error}".rstrip()
@@ -149,20 +112,6 @@ async def after(errands: Errands, event: Mapping[str, Any], folder: Path) -> Jso
         return {}
     told = f"Assentry: {OTHERWISE} It is on record as failed. Tell whoever you work for."
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": told}}
-
-
-async def _begun_now(errands: Errands, notebook: Notebook, call: str) -> tuple[str, int, str] | None:
-    """The call was left to Claude Code and has run: its request begins, so that this is on record."""
-    let = notebook.look().let.get(call)
-    if let is None:
-        return None
-    request_id, digest = let
-    with notebook.opened() as noted:
-        noted.let.pop(call, None)
-    began = await errands.begin(Told(request_id, "", str(State.APPROVED)), call)
-    with notebook.opened() as noted:
-        noted.begun[call] = (began.id, began.fence, digest)
-    return noted.begun[call]
 
 
 def _digest(event: Mapping[str, Any]) -> str:
@@ -176,8 +125,7 @@ def _digest(event: Mapping[str, Any]) -> str:
 def is_to_report(event: Mapping[str, Any], folder: Path) -> bool:
     """Whether anybody waits to hear what came of the call; most calls simply ran."""
     with Notebook(folder, _session(event)).opened() as noted:
-        call = _call(event)
-        return call in noted.begun or call in noted.let
+        return _call(event) in noted.begun
 
 
 def _answer(decision: str, reason: str, args: Mapping[str, Json] | None = None) -> dict[str, Json]:

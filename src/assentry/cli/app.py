@@ -70,7 +70,6 @@ COMMANDS: dict[str, Place] = {
     "mcp": Place("assentry.cli.mcp", _SERVE, "Stand in front of an MCP server: its tools run when they may."),
     "policy": Place("assentry.cli.policy", _POLICY, "Check, apply, show and explain the policy."),
     "grants": Place("assentry.cli.grants", _POLICY, "Standing permissions: list, give, revoke."),
-    "tools": Place("assentry.cli.tools", _POLICY, "Tools of agents and MCP servers: list, vouch, revoke."),
     "log": Place("assentry.cli.audit", _PROVE, "What happened, newest first, in words."),
     "audit": Place("assentry.cli.audit", _PROVE, "Verify, export and seal the audit log."),
     "receipt": Place("assentry.cli.audit", _PROVE, "A signed receipt for a decision; or verify one."),

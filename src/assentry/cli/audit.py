@@ -22,7 +22,7 @@ from assentry.core.audit import Checkpoint, Report
 from assentry.core.receipt import check_receipt
 from assentry.core.signing import PublicKeys, public_key
 from assentry.core.text import counted, visible
-from assentry.engine.notary import WARNING, Notary, verify_export
+from assentry.engine.notary import Notary, verify_export
 from assentry.errors import StoreError
 from assentry.keys import KeyRing
 from assentry.ports import Signed
@@ -301,8 +301,5 @@ def _tell_report(report: Report, about: dict[str, Json], *, as_json: bool) -> No
         for fault in report.faults:
             errors.print(inert(f"TAMPERED: {fault.wrong.value}: {fault.says}", "bold red"), soft_wrap=True)
     for note in report.notes:
-        if note.startswith(WARNING):
-            console(errors=True).print(inert(note, "bold yellow"), soft_wrap=True)
-        else:
-            say(f"  note: {note}")
+        say(f"  note: {note}")
     return None

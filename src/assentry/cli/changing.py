@@ -3,14 +3,12 @@
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from assentry.cli import asking
-from assentry.cli.card import print_card
 from assentry.cli.fields import Folding, differences
 from assentry.cli.print import block, say, section
 from assentry.cli.session import can_ask
@@ -23,7 +21,6 @@ from assentry.core.decision import Candidate
 from assentry.core.kind_words import kind_wanted
 from assentry.core.request import Question, Request
 from assentry.core.verdict import GateKind
-from assentry.core.vouching import chosen_in
 from assentry.engine.inbox import Inbox
 from assentry.errors import AssentryError, ConfirmationNeeded, InvalidArguments, InvalidDecision
 from assentry.system import editor_command
@@ -113,18 +110,6 @@ def an_answer(question: Question | None, text: str, json_text: str) -> Json:
         return question.choices[int(text) - 1] if text.isdecimal() and 0 < int(text) <= len(question.choices) else text
     kind = (question.schema or {}).get("type")
     return text if kind in (None, "string") else parsed(text, "the answer")
-
-
-def some_tools(card: Briefing, now: datetime, text: str, *, as_json: bool) -> list[str]:
-    """The tools on the card that a person vouches for, by name; at a terminal they see the card and are asked."""
-    listed = [each["name"] for each in card.args["tools"]]
-    if not text and can_ask(as_json=as_json):
-        print_card(card, now, whole=True)
-        say()
-        text = asking.line("Which of them do you vouch for? Names with commas between them, or all: ")
-    if not text.strip():
-        raise InvalidDecision(f'name the tools: assentry answer {card.code} "{listed[0]}", or deny it')
-    return chosen_in(text, listed)
 
 
 def _show_difference(card: Briefing, changed: Mapping[str, Json]) -> None:

@@ -130,8 +130,6 @@ def approve(
                 confirm=confirm, digest=digest, as_json=as_json,
                 about=await background(_story(desk), request) if can_ask(as_json=as_json) else None,
             )  # fmt: skip
-        elif card.state is State.PENDING and card.kind is Kind.TOOLS and not digest:
-            asking.look(card, now, "approve", "it lists tools, and approving vouches for all of them", as_json=as_json)
         after = await desk.inbox.approve(
             person, request.id, note=note, seen_digest=digest or card.digest, confirm=typed, surface=SURFACE
         )
@@ -250,17 +248,14 @@ def answer(
     digest: Digest = "",
     as_json: AsJson = False,
 ) -> None:
-    """Answer an agent's question, or name the tools on a card that you vouch for.
+    """Answer an agent's question.
 
     Example: assentry answer 7k "the newer one"
     """
 
     async def work(desk: Desk) -> None:
-        person, request, card, now = await at_hand(desk, request_id)
-        if card.kind is Kind.TOOLS and not json_value:
-            given = changing.some_tools(card, now, value, as_json=as_json)
-        else:
-            given = changing.an_answer(card.question, value, json_value)
+        person, request, card, _ = await at_hand(desk, request_id)
+        given = changing.an_answer(card.question, value, json_value)
         seen_digest = digest or card.digest
         after = await desk.inbox.answer(
             person, request.id, given, note=note, seen_digest=seen_digest, surface=SURFACE

@@ -1,12 +1,8 @@
 """What is configured and what is wrong with it, each finding with its remedy."""
 
 import asyncio
-import json
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,12 +23,10 @@ from assentry.core.policy import Mode, Policy
 from assentry.core.policy_file import stored_warnings
 from assentry.core.request import State
 from assentry.core.text import counted
-from assentry.engine.notary import WARNING
 from assentry.engine.os_user import os_user
 from assentry.engine.policies import may_operate
 from assentry.errors import AssentryError, NotAllowed, PolicyError
 from assentry.ports import Filter
-from assentry.server.whereabouts import known
 from assentry.settings import Settings
 from assentry.system import HAS_MODES, others_can_read
 
@@ -40,8 +34,6 @@ app = typer.Typer(add_completion=False)
 
 _CLOCK_SECONDS = 2.0
 _MANY_UNSEALED = 10_000
-_HEARING_SECONDS, _SERVER_SECONDS = 10.0, 10.0
-_LONGEST_ANSWER = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +149,7 @@ async def _look_at_database(settings: Settings, findings: Findings) -> Policy | 
         findings.bad("database", str(problem), "see docs/terminal.md")
         return None
     looks: tuple[Callable[[Desk, Findings], Awaitable[None]], ...] = (
-        _database, _hearing, _server, _clock, _policy, _switches, _people, _reviewers, _log, _unknown, _overdue,
+        _database, _clock, _policy, _switches, _people, _reviewers, _log, _unknown, _overdue,
     )  # fmt: skip
     try:
         for look in looks:
@@ -190,63 +182,10 @@ async def _database(place: Desk, findings: Findings) -> None:
     findings.note(
         "trust",
         "whoever can open the database is trusted: a gate opened on it is cooperative, and holds an honest agent, not "
-        "a process that writes to the database itself; an agent that carries out its own calls can run anything; only "
-        "an executor that you trust (a worker, the MCP proxy) enforces a denial",
+        "a process that writes to the database itself",
         "let agents that you do not trust reach a server over HTTP, and keep the database's password from them: "
         "`assentry serve`, `assentry token give AGENT`",
     )
-
-
-async def _hearing(place: Desk, findings: Findings) -> None:
-    """What other processes commit is heard of here, as a gate or a server on this machine would."""
-    loop, heard = asyncio.get_running_loop(), asyncio.Event()
-
-    def told(_: Mapping[str, int] | None) -> None:
-        loop.call_soon_threadsafe(heard.set)
-
-    stop = place.store.watch(told)
-    try:
-        async with asyncio.timeout(_HEARING_SECONDS):
-            await heard.wait()  # it is told that it may have missed something, once it hears
-    except TimeoutError:
-        findings.bad(
-            "hearing", "what other processes change in the database is not heard of here: each instance notices only "
-            f"when it reads again, after {_seconds(place)}",
-            "connect to PostgreSQL directly and not through a pool; see the log of a server or a gate",
-        )  # fmt: skip
-    else:
-        findings.good("hearing", f"changes are heard of at once; whoever misses one reads it within {_seconds(place)}")
-    finally:
-        stop()
-
-
-def _seconds(place: Desk) -> str:
-    return f"{place.judgement.known_for():.3g} s"
-
-
-async def _server(place: Desk, findings: Findings) -> None:
-    """A server of this database on this machine can do its work, by its own word."""
-    url = known(place.keys.directory, await place.store.identity())
-    if not url:
-        return
-    told = await asyncio.to_thread(_told_by, url)
-    if told == "ready":
-        findings.good("server", f"{url} is ready")
-    else:
-        findings.bad("server", f"{url} is not ready: {told}", "see its log; while it is not, it runs nothing unasked")
-
-
-def _told_by(url: str) -> str:
-    """What the server says of itself, in a word; nothing is sent that it could use."""
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=_SERVER_SECONDS) as answer:  # noqa: S310  http or https
-            return str(json.loads(answer.read(_LONGEST_ANSWER))["status"])
-    except urllib.error.HTTPError as refused:
-        with suppress(ValueError, KeyError, TypeError, OSError):
-            return str(json.loads(refused.read(_LONGEST_ANSWER))["status"])
-        return f"it answers {refused.code}"
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        return f"it does not answer ({type(problem).__name__})"
 
 
 def _size(path: Path) -> int:
@@ -335,11 +274,10 @@ async def _log(place: Desk, findings: Findings) -> None:
     workspace = place.settings.workspace
     size = await place.store.sequence(workspace)
     stored = await place.store.checkpoints(workspace)
-    kept = place.keys.kept(await place.store.identity(), workspace).signed
+    kept, wrong = place.keys.kept(await place.store.identity(), workspace)
     sealed = max((signed.size for signed in (*stored, *kept)), default=0)
-    faults, notes = await place.notary.outside()
-    for says in (*(fault.says for fault in faults), *(note for note in notes if note.startswith(WARNING))):
-        findings.bad("log", says.removeprefix(f"{WARNING}: "), "assentry audit verify")
+    for says in wrong:
+        findings.bad("log", says, "assentry audit verify")
     if sealed > size:
         findings.bad("log", f"{sealed} entries were signed and {size} are there", "assentry audit verify")
     elif size - sealed > _MANY_UNSEALED:

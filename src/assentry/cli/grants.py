@@ -7,18 +7,16 @@ from typing import Annotated
 import typer
 
 from assentry.assemble import Desk
-from assentry.cli.everywhere import Wait, within
 from assentry.cli.group import Group
 from assentry.cli.plain import print_json
 from assentry.cli.print import banner, inert, listing, say, warn
 from assentry.cli.session import AsJson, at_desk, operator
 from assentry.core.action import Risk
 from assentry.core.grant import Grant, Terms
-from assentry.core.judge import why_void
 from assentry.core.policy_text import duration
 from assentry.core.text import span
 from assentry.errors import InvalidArguments, NotFound
-from assentry.telling.standing import everywhere_words, grant_bounds, grant_document, grant_use, grant_what
+from assentry.telling.standing import grant_bounds, grant_document, grant_use, grant_what
 
 app = typer.Typer()
 group = typer.Typer(cls=Group, help="Standing permissions: list, give, revoke.")
@@ -39,7 +37,7 @@ def list_(
     async def work(desk: Desk) -> None:
         found = await desk.store.grants(desk.settings.workspace, live_only=not every)
         if as_json:
-            return print_json({"grants": [grant_document(grant, desk.judgement.policy) for grant in found]})
+            return print_json({"grants": [grant_document(grant) for grant in found]})
         banner(desk.judgement.policy)
         if not found:
             return say("there are no standing permissions")
@@ -54,11 +52,7 @@ def list_(
             )
             for grant in found
         ]
-        listing(("GRANT", "WHAT", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 4))
-        for grant in found:
-            if grant.revoked_at is None and (void := why_void(desk.judgement.policy, grant)):
-                warn(f"{_short(grant, found)} does not count: {void}")
-        return None
+        return listing(("GRANT", "WHAT", "USED", "ENDS", "BY"), rows, flexible=1, narrow=(2, 4))
 
     at_desk(ctx, work)
 
@@ -96,7 +90,7 @@ def give(
         person = operator(desk)
         grant = await desk.rules.give(person, terms)
         if as_json:
-            return print_json({"grant": grant_document(grant, desk.judgement.policy)})
+            return print_json({"grant": grant_document(grant)})
         if not when and limit is None and sum_ is None and any("*" in name for name in actions):
             warn("this is broad: without --when or --limit it covers every call of these names that spends no money")
         if grant.budget is not None and not grant.currency:
@@ -114,7 +108,6 @@ def give(
 def revoke(
     ctx: typer.Context,
     grant_id: Annotated[str, typer.Argument(metavar="GRANT", help="Its id, or the start of it.", show_default=False)],
-    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """End a standing permission now.
@@ -127,14 +120,9 @@ def revoke(
         grant = await _find(desk, grant_id.strip().lower())
         if grant.revoked_at is None:
             grant = await desk.rules.take_back(person, grant)
-        if not as_json:
-            say(f"revoked: {grant_what(grant)}")
-        left = await within(desk, wait=wait)
         if as_json:
-            return print_json(
-                {"grant": grant_document(grant, desk.judgement.policy), "everywhere_within": left.total_seconds()}
-            )
-        return say(everywhere_words(left), style="dim")
+            return print_json({"grant": grant_document(grant)})
+        return say(f"revoked: {grant_what(grant)}")
 
     at_desk(ctx, work)
 

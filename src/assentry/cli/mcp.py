@@ -1,7 +1,6 @@
 """In front of MCP servers: the client starts this instead of the server, and nothing else changes."""
 
 import asyncio
-import logging
 import os
 import re
 import stat
@@ -16,22 +15,19 @@ from typer.core import TyperCommand
 
 from assentry import __version__
 from assentry.adapters.mcp_proxy.held import Held, Manner
-from assentry.adapters.mcp_proxy.lines import CHUNK, Dropped
 from assentry.adapters.mcp_proxy.link import Link, linking
 from assentry.adapters.mcp_proxy.logins import Logins
 from assentry.adapters.mcp_proxy.servers import Server, at, listed
 from assentry.adapters.mcp_proxy.several import Several
 from assentry.adapters.mcp_proxy.streamable import shown
 from assentry.adapters.mcp_proxy.upstream import relayed
-from assentry.adapters.mcp_proxy.wire import ToClient
+from assentry.adapters.mcp_proxy.wire import LONGEST, ToClient
 from assentry.assemble import errands_for, keys_for
 from assentry.cli.session import settings_of
 from assentry.core.text import visible
 from assentry.engine.errands import Errands
 from assentry.settings import Settings
 from assentry.system import told_to_stop
-
-log = logging.getLogger("assentry.mcp")
 
 app = typer.Typer(add_completion=False)
 
@@ -177,7 +173,7 @@ async def _serve(settings: Settings, server: Server, manner: Manner, agent: str)
     async with errands_for(settings, agent) as errands:
         made = _linking(settings, errands, agent, manner)
         link = await made(server, await _writer(sys.stdout))
-        return await _relayed(link.proxy.from_client, link.proxy.not_taken, link)
+        return await _relayed(link.proxy.from_client, link)
 
 
 async def _serve_several(settings: Settings, servers: list[Server], manner: Manner, agent: str) -> int:
@@ -190,7 +186,7 @@ async def _serve_several(settings: Settings, servers: list[Server], manner: Mann
         except BaseException:
             await front.close()
             raise
-        return await _relayed(front.from_client, front.not_taken, front)
+        return await _relayed(front.from_client, front)
 
 
 def _linking(
@@ -200,11 +196,11 @@ def _linking(
     return linking(errands, folder, f"{settings.workspace}\0{agent}", manner, _logins(settings))
 
 
-async def _relayed(take: ToClient, not_taken: Callable[[Dropped], Awaitable[None]], link: Link | Several) -> int:
-    """Both sides were heard until one of them is gone; how the server ended, 1 where something went wrong here."""
+async def _relayed(take: ToClient, link: Link | Several) -> int:
+    """Both sides were heard until one of them is gone; how the server ended."""
     client = await _reader(sys.stdin)
     ends = [
-        asyncio.create_task(relayed(client, take, not_taken)),
+        asyncio.create_task(relayed(client, take)),
         asyncio.create_task(link.listen()),
     ]
     with told_to_stop(ends[0].cancel):
@@ -216,16 +212,12 @@ async def _relayed(take: ToClient, not_taken: Callable[[Dropped], Awaitable[None
             code = await link.close()
             for end in ends:
                 end.cancel()
-            found = await asyncio.gather(*ends, return_exceptions=True)
-    for problem in found:
-        if isinstance(problem, Exception) and not isinstance(problem, ConnectionError):
-            log.error("assentry mcp ended, because something went wrong here", exc_info=problem)
-            code = 1
+            await asyncio.gather(*ends, return_exceptions=True)
     return code
 
 
 async def _reader(stream: Any) -> asyncio.StreamReader:
-    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=CHUNK)
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=LONGEST)
     mode = os.fstat(stream.fileno()).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()):
         reader.feed_data(await asyncio.to_thread(stream.buffer.read))  # a file has nothing to wait for

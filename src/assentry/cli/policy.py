@@ -1,7 +1,7 @@
 """The policy from a terminal: check, apply, show, explain, history. What waits for somebody is in `proposing`."""
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -10,7 +10,6 @@ import yaml
 from assentry.assemble import Desk, read_policy, store_for
 from assentry.cli import judging, proposing
 from assentry.cli.asking import agreed
-from assentry.cli.everywhere import Wait, within
 from assentry.cli.group import Group
 from assentry.cli.outcome import FAILED
 from assentry.cli.plain import print_json
@@ -22,7 +21,6 @@ from assentry.core.action import Json, Reach, Risk
 from assentry.core.policy import Policy, builtin_policy
 from assentry.core.policy_file import load_policy, stored_policy, to_document
 from assentry.core.policy_proposal import PolicyProposal
-from assentry.core.policy_text import duration_text
 from assentry.core.text import ago, visible
 from assentry.engine.describing import declaration
 from assentry.engine.judgement import Judgement
@@ -31,7 +29,6 @@ from assentry.errors import ConfirmationNeeded, NotFound
 from assentry.ports import StoredPolicy
 from assentry.telling.differing import changes, lockout
 from assentry.telling.explaining import Call, explained
-from assentry.telling.standing import everywhere_words
 
 app = typer.Typer()
 group = typer.Typer(cls=Group, help="Check, apply, show and explain the policy.")
@@ -71,7 +68,6 @@ def apply(
     file: File,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Also where you could not change it back: for scripts.")] = False,
-    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a file the active policy, after saying what that changes. Where it says so, a second person confirms it.
@@ -102,22 +98,17 @@ def apply(
             made = await desk.rules.apply(person, text, file, based_on=old.version, lock_me_out=bool(shut_out))
         waits = made if isinstance(made, PolicyProposal) else None
         version = made.version if isinstance(made, StoredPolicy) else version
-        if isinstance(made, StoredPolicy) and not as_json:
-            say(f"version {version} is active now")
-        left = timedelta(0) if waits or dry_run else await within(desk, wait=wait)
         if as_json:
             return print_json({
                 "version": version, "applied": isinstance(made, StoredPolicy), "mode": str(new.mode),
-                "changes": list(found), "warnings": list(warnings), "everywhere_within": left.total_seconds(),
+                "changes": list(found), "warnings": list(warnings),
                 "proposal": proposing.waiting_document(waits) if waits else None,
             })  # fmt: skip
         if waits:
             return proposing.tell_waiting(waits)
-        if dry_run and not is_same:
-            return say("nothing was changed (--dry-run)")
         if is_same:
-            say(f"version {version} is this text already; nothing was changed")
-        return say(everywhere_words(left), style="dim")
+            return say(f"version {version} is this text already; nothing was changed")
+        return say("nothing was changed (--dry-run)" if dry_run else f"version {version} is active now")
 
     at_desk(ctx, work, create=not dry_run)
 
@@ -143,7 +134,7 @@ def show(
         banner(desk.judgement.policy)
         now = await desk.store.now()
         about = (
-            f"version {found.version}, applied by {found.applied_by} {ago(now - found.applied_at)}; {_known(found)}"
+            f"version {found.version}, applied by {found.applied_by} {ago(now - found.applied_at)}"
             if found
             else "no policy was applied: the built-in one is active"
         )
@@ -225,11 +216,6 @@ def history(
         return listing(("VERSION", "APPLIED", "BY", "WHAT CHANGED"), rows, flexible=3, narrow=(2,))
 
     at_desk(ctx, work)
-
-
-def _known(found: StoredPolicy) -> str:
-    """How long instances may go on with what they read, which somebody who replaces it should know."""
-    return f"known for {duration_text(stored_policy(found.text, found.version).limits.known_for)}"
 
 
 def _effective(policy: Policy) -> dict[str, Json]:

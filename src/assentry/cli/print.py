@@ -77,7 +77,7 @@ def banner(policy: Policy, switches: Iterable[Switch] = ()) -> None:
 
 def risk_mark(risk: Risk | None, kind: Kind = Kind.ACTION) -> Text:
     """Shape and word, so that colour is never needed."""
-    if kind is not Kind.ACTION or risk is None:
+    if kind is Kind.QUESTION or risk is None:
         shape, word, colour = _QUESTION
         return Text(f"{shape} {word}", style=colour)
     return Text(f"{SHAPES[risk]} {risk}", style=_COLOURS[risk])

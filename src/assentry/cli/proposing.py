@@ -6,7 +6,6 @@ import typer
 
 from assentry.assemble import Desk
 from assentry.cli.asking import agreed
-from assentry.cli.everywhere import Wait, within
 from assentry.cli.plain import print_json
 from assentry.cli.policy_words import tell_changes
 from assentry.cli.print import inert, listing, say, warn
@@ -17,7 +16,6 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.text import ago
 from assentry.errors import ConfirmationNeeded
 from assentry.telling.differing import line_changes
-from assentry.telling.standing import everywhere_words
 from assentry.telling.waiting_policies import WaitingPolicy, proposal_document, waiting_policy
 
 Code = Annotated[str, typer.Argument(metavar="CODE", help="Its code, or the start of it.", show_default=False)]
@@ -57,7 +55,6 @@ def confirm(
     code: Code,
     yes: Annotated[bool, typer.Option("--yes", help="Without asking: for scripts.")] = False,
     digest: Annotated[str, typer.Option(help="Only if this is its digest.", show_default=False)] = "",
-    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Make what another person proposed the active policy, after showing what that changes.
@@ -85,10 +82,8 @@ def confirm(
             return print_json({
                 "version": applied.version, "applied": True, "code": proposal.code, "proposed_by": proposal.by,
                 "confirmed_by": person.name, "changes": list(waiting.changes), "warnings": list(waiting.warnings),
-                "everywhere_within": (await within(desk, wait=wait)).total_seconds(),
             })  # fmt: skip
-        say(f"version {applied.version} is active now: proposed by {proposal.by}, confirmed by {person.name}")
-        return say(everywhere_words(await within(desk, wait=wait)), style="dim")
+        return say(f"version {applied.version} is active now: proposed by {proposal.by}, confirmed by {person.name}")
 
     at_desk(ctx, work)
 

@@ -17,7 +17,6 @@ _SWEEP_SECONDS = 30.0
 
 async def newest(desk: Desk, wanted: Wanted, limit: int, *, as_json: bool) -> None:
     """The newest entries that fit, newest first, were printed."""
-    await desk.store.sequence(desk.settings.workspace)
     lines = [line async for line in backwards(desk.store, desk.settings.workspace, wanted, limit)]
     if as_json:
         return print_json({"entries": [line.document() for line in lines]})
@@ -29,7 +28,6 @@ async def newest(desk: Desk, wanted: Wanted, limit: int, *, as_json: bool) -> No
 
 async def follow(desk: Desk, wanted: Wanted, limit: int, *, as_json: bool) -> None:
     """The newest entries, oldest of them first, and then each new one as it comes; one JSON document a line."""
-    await desk.store.sequence(desk.settings.workspace)
     lines = [line async for line in backwards(desk.store, desk.settings.workspace, wanted, limit)]
     if not as_json:
         banner(desk.judgement.policy, desk.judgement.switches)

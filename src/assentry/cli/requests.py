@@ -131,10 +131,7 @@ def hint(card: Briefing, why_not: str) -> str:
         return f"You may not decide this: {why_not}"
     if card.abandoned_at is not None:
         return f"assentry deny {card.code}   (dismisses it)"
-    if card.kind is Kind.TOOLS:
-        code = card.code
-        return f'assentry approve {code}   assentry answer {code} "NAME, NAME"   assentry deny {code} --reason "…"'
-    if card.kind is not Kind.ACTION:
+    if card.kind is Kind.QUESTION:
         return f'assentry answer {card.code} "…"'
     code = card.code
     go_on = f"assentry choose {code} N" if card.options else f"assentry approve {code}"
@@ -170,8 +167,6 @@ def _sentence(card: Briefing, after: Request, did: str, run: Run | None) -> str:
             return f"{'denied' if did == 'deny' else 'nothing runs'}; the agent is told why{stop}"
         case State.CANCELLED if after.word == "dismiss":
             return "dismissed; nobody was waiting for it"
-        case State.ANSWERED if card.kind is Kind.TOOLS:
-            return f"you vouch for {', '.join(map(str, after.answer))}; calls of the others wait"
         case State.ANSWERED:
             return "answered"
         case State.REVISED:

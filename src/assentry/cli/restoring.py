@@ -127,7 +127,7 @@ async def _checked(part: Path, workspace: str, keys: KeyRing) -> _Checked:
         covered: list[Signed] = []
         for name in _workspaces(keys, identity, workspace):
             size = await store.sequence(name)
-            kept = keys.kept(identity, name).signed
+            kept, _ = keys.kept(identity, name)
             covered += [signed for signed in kept if signed.size <= size]
             missing = max((signed.size for signed in kept), default=0) - size
             if missing > 0:

@@ -29,8 +29,7 @@ THROUGH_SERVER = frozenset({
     "inbox", "pending", "show", "approve", "deny", "modify", "choose", "answer", "revise", "undo", "reconcile",
     "review", "runs", "run show", "run resume", "run cancel", "stop", "pause", "go", "login", "logout",
     "hook claude-code", "hook install", "mcp", "policy apply", "policy show", "policy explain", "policy history",
-    "policy proposals", "policy confirm", "policy reject", "grants list", "grants give", "grants revoke", "tools list",
-    "tools vouch", "tools revoke", "log",
+    "policy proposals", "policy confirm", "policy reject", "grants list", "grants give", "grants revoke", "log",
 })  # fmt: skip
 """What a server does for a terminal elsewhere. Every other command needs the database or the keys themselves."""
 

@@ -6,7 +6,6 @@ import typer
 from rich.text import Text
 
 from assentry.assemble import Desk
-from assentry.cli.everywhere import Wait, within
 from assentry.cli.plain import print_json
 from assentry.cli.print import say
 from assentry.cli.session import AsJson, at_desk
@@ -16,7 +15,7 @@ from assentry.core.switch import EVERYTHING, Setting, Switch
 from assentry.core.text import counted, visible
 from assentry.engine.oversight import Withdrawn
 from assentry.telling.run_documents import run_document
-from assentry.telling.standing import everywhere_words, switch_document
+from assentry.telling.standing import switch_document
 
 app = typer.Typer()
 
@@ -33,7 +32,6 @@ def stop(
     agent: Agent = "",
     everything: Everything = False,
     reason: Reason = "",
-    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """End a run, or turn an agent, or everything, away.
@@ -43,7 +41,7 @@ def stop(
 
     Example: assentry stop --agent cleanup --reason "wrong folder"
     """
-    _hold(ctx, Setting.STOP, run_id, agent, everything, reason, wait=wait, as_json=as_json)
+    _hold(ctx, Setting.STOP, run_id, agent, everything, reason, as_json=as_json)
 
 
 @app.command()
@@ -53,7 +51,6 @@ def pause(
     agent: Agent = "",
     everything: Everything = False,
     reason: Reason = "",
-    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Hold a run, an agent, or everything, until `assentry go`.
@@ -62,7 +59,7 @@ def pause(
 
     Example: assentry pause 7k
     """
-    _hold(ctx, Setting.PAUSE, run_id, agent, everything, reason, wait=wait, as_json=as_json)
+    _hold(ctx, Setting.PAUSE, run_id, agent, everything, reason, as_json=as_json)
 
 
 @app.command()
@@ -81,9 +78,8 @@ def go(
 
 
 def _hold(
-    ctx: typer.Context, setting: Setting, run_id: str, agent: str, everything: bool, reason: str, *,
-    wait: bool = False, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: typer.Context, setting: Setting, run_id: str, agent: str, everything: bool, reason: str, *, as_json: bool
+) -> None:
     if sum(map(bool, (run_id, agent, everything))) != 1:
         raise typer.BadParameter("say which: a RUN, --agent NAME or --all")
 
@@ -119,15 +115,11 @@ def _hold(
             )
         if as_json:
             told: dict[str, Json] = {"runs": [run_document(run) for run in done], "withdrawn": withdrawn.requests}
-            if setting is not Setting.GO:
-                told["everywhere_within"] = (await within(desk, wait=wait)).total_seconds()
             return print_json({**told, "switches": [switch_document(switch) for switch in still]})
         if run_id:
             _tell(done[0])
         if withdrawn.requests:
             say(f"{counted(withdrawn.requests, 'request')} {'was' if withdrawn.requests == 1 else 'were'} withdrawn")
-        if setting is not Setting.GO:
-            say(everywhere_words(await within(desk, wait=wait)), style="dim")
         if setting is Setting.GO:
             for switch in still:
                 say(Text(f"{switch_words(switch)}; {release_words(switch)}", style="yellow"))

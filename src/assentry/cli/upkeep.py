@@ -24,7 +24,7 @@ from assentry.errors import InvalidArguments
 
 app = typer.Typer()
 
-PARTS = ("apsw", "psycopg", "cryptography", "google-re2", "pydantic", "jsonschema", "typer", "rich", "textual")
+PARTS = ("apsw", "psycopg", "cryptography", "cel-expr-python", "pydantic", "jsonschema", "typer", "rich", "textual")
 
 
 @app.command()

@@ -180,14 +180,6 @@ class Action:
     alternatives: tuple[str, ...] = ()
     claimed: Declaration = NOTHING_DECLARED
     """What whoever offers it says of its effect. Unless the operator vouches for them, it can only raise the risk."""
-    vouched_as_agent: bool = False
-    """It is trusted because the policy vouches for its agent, and for no longer than that."""
-    source: str = ""
-    """Where it comes from, if that is not trusted code in this process."""
-    definition: str = ""
-    """A digest of how its source defines it."""
-    believed: bool = True
-    """What is claimed counts also where it is milder. Never for an agent that calls what trusted code registered."""
 
 
 class Basis(Enum):

@@ -37,7 +37,6 @@ from assentry.core.decision import (
     Overdue,
     Reconcile,
     Rejudged,
-    Relisted,
     Renew,
     Reviewed,
     Revise,
@@ -61,8 +60,8 @@ from assentry.errors import (
 )
 
 LEGAL: dict[State, tuple[type, ...]] = {
-    State.PENDING: (Decided, Rejudged, Relisted, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
-    State.APPROVED: (LookedAgain, Rejudged, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
+    State.PENDING: (Decided, Rejudged, Seen, Overdue, Cancel, Freeze, Thaw, Awaited, Findable, CallerLost),
+    State.APPROVED: (LookedAgain, Begin, Overdue, Cancel, Awaited, Findable, CallerLost),
     State.RUNNING: (Renew, Finish, Fail, Overdue),
     State.UNKNOWN: (Finish, Fail, Reconcile, Begin),
     State.DONE: (AskUndo, Reviewed, Overdue),
@@ -142,9 +141,6 @@ def advance(request: Request, event: Event, now: datetime) -> Change | None:
             return running.looked_again(request, event, now)
         case Rejudged():
             return _overdue(request, now) or running.rejudged(request, event, now)
-        case Relisted(candidate, changes, by):
-            listed = replace(request, candidate=candidate, changes=changes, round=request.round + 1, seen_at=None)
-            return moved(listed, now, "request.relisted", by, changes=list(changes), round=listed.round)
         case Begin():
             lapsed = _overdue(request, now) if request.state is State.APPROVED else None
             return lapsed or running.begun(request, event, now)
@@ -264,7 +260,7 @@ def _decided(request: Request, event: Decided, now: datetime) -> Change | None:
                 raise InvalidDecision("sending back needs instructions for the next draft")
             return _closed(request, event, State.REVISED, "revise", instructions, now)
         case Answer(value, note):
-            if request.ask.kind is Kind.ACTION:
+            if request.ask.kind is not Kind.QUESTION:
                 raise InvalidDecision(
                     f"request {request.code} asks for leave to act, not for an answer; approve or deny it"
                 )
@@ -273,7 +269,7 @@ def _decided(request: Request, event: Decided, now: datetime) -> Change | None:
 
 def _approved(request: Request, event: Decided, candidate: Candidate, word: str, note: str, now: datetime) -> Change:
     """The vote is counted on exactly `candidate`; with the quorum met, a permit for it exists."""
-    if request.ask.kind is not Kind.ACTION:
+    if request.ask.kind is Kind.QUESTION:
         raise InvalidDecision(f"request {request.code} is a question; answer it or deny it")
     verdict = candidate.verdict
     if verdict.gate is GateKind.FORBID:
@@ -283,11 +279,10 @@ def _approved(request: Request, event: Decided, candidate: Candidate, word: str,
             f"this is critical: type {phrase(candidate)!r} to confirm it", phrase=phrase(candidate)
         )
     changed = candidate.permit_digest != request.candidate.permit_digest
-    wanted = candidate.permit_digest
-    roles = {**event.standing, event.by: event.roles}
-    others = tuple(vote for vote in request.votes if vote.by != event.by and vote.by in event.standing)
-    earlier = tuple(vote for vote in others if vote.digest == wanted)
-    votes = (*earlier, _vote(event, word, wanted, note, now)) if event.counts else earlier
+    roles = {vote.by: vote.roles for vote in request.votes} if event.standing is None else {**event.standing}
+    roles[event.by] = event.roles
+    earlier = () if changed else tuple(vote for vote in request.votes if vote.by != event.by and vote.by in roles)
+    votes = (*earlier, _vote(event, word, candidate.permit_digest, note, now)) if event.counts else earlier
     people = tuple(Principal(name=vote.by, roles=roles[vote.by]) for vote in votes)
     if event.void:
         candidate = _noted(candidate, "votes", event.void)

@@ -39,15 +39,8 @@ FLAG = 1 << 24
 QUERY = 1 << 25
 MONEY = 1 << 26
 """An amount whose name says that it is money; `amount`, `total` and `sum` may be of anything."""
-LINK = 1 << 27
-"""Where something is fetched from or sent to."""
-HOST = 1 << 28
-WRITTEN = 1 << 29
-"""What is put somewhere: a link in it leads nowhere."""
 WHERE = PLACE | PATH | TARGET | FILTER
 PROGRAM = COMMAND | CODE | SQL
-DECIDES = RECIPIENT | AMOUNT | CURRENCY | COUNT | WHERE | PROGRAM | OPERATION | EVERYTHING | RAW
-"""What such a field holds decides how dangerous a call is: where, whom, how much, how many, what."""
 
 _BY_LAST_WORD: tuple[tuple[int, str], ...] = (
     (RECIPIENT, """recipient email attendee participant invitee receiver addressee channel phone collaborator cc bcc
@@ -59,9 +52,6 @@ _BY_LAST_WORD: tuple[tuple[int, str], ...] = (
     (PLACE, """env environment stage tier cluster namespace context profile host hostname server database db url uri
         endpoint workspace account app application service project site domain deployment instance bucket connection
         dsn target resource"""),
-    (LINK, "url uri link href endpoint webhook callback"),
-    (WRITTEN, "string replacement data"),
-    (HOST, "host hostname server proxy"),
     (PATH, "path file filename filepath dir directory folder cwd workdir"),
     (PATH | MAYBE_PATH, "src dst dest source destination output root target location"),
     (COMMAND, "command cmd shell bash commandline script argv"),

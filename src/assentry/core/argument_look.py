@@ -9,25 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
-from posixpath import normpath
 from typing import Any
-from urllib.parse import unquote
 
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Json
 from assentry.core.command_text import LOOKS_LIKE_SQL, read_shell, read_sql
-from assentry.core.host_text import is_metadata, private_in_command, private_in_link
 from assentry.core.link_text import hosts_in, without_userinfo
 from assentry.core.list_text import items_in, parsed, paths_in
 from assentry.core.money_text import Money, currency_of, money_of, numbers_in, promised_in
-from assentry.core.place_text import (
-    environment_in,
-    is_protected,
-    looks_like_path,
-    path_marks,
-    paths_of,
-    protected_in_command,
-)
+from assentry.core.place_text import credentials_in_command, environment_in, looks_like_path, path_marks, paths_of
 from assentry.core.recipient_text import MOST_ADDRESSES, addressed_in, addresses_in, closed, whom_in
 from assentry.core.secret_text import holds_secret, is_secret_key, is_secret_name
 from assentry.core.text import shortened
@@ -37,12 +27,6 @@ MOST_TEXT = 120_000
 HEAD = TAIL = 20_000
 SEEN = 300
 """So much of a path is kept."""
-_SHORT = 100
-"""A text up to this is always read in full."""
-_LONGEST_PATH = 4_096
-"""No system opens a longer one."""
-_ENCODED = 4
-"""How often a path may be percent-encoded."""
 _NUMBERS = (int, float, Decimal)
 _LISTS = (list, tuple)
 _SPARKS = frozenset("@/\\*$€£¥~|<>=`")
@@ -50,14 +34,11 @@ _MAY_SAY = re.compile(r"[hfw][ts]{1,2}p?s?:|www\.|EUR|USD|GBP|CHF|JPY|dollar|eur
 """A link or a sum, without any of the signs above."""
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]{0,30}://")
 """A link begins with it; a path may have it anywhere."""
-_ONE_LINK = re.compile(r"\s*(?:https?|ftp|wss?):\S+\s*", re.I)
-_WRITTEN = kinds.PROSE | kinds.WRITTEN
 _LINKED = re.compile(r"://|www\.|\b(?:https?|ftp|wss?):", re.I)
 _SPOILT_BY_LENGTH = (
     (kinds.PLACE, "environment"), (kinds.PATH, "paths"), (kinds.PATH, "credentials"), (kinds.COMMAND, "environment"),
     (kinds.COMMAND, "credentials"), (kinds.COMMAND, "sudo"), (kinds.COMMAND, "to_shell"), (kinds.SQL, "tables"),
-    (kinds.LISTED, "count"), (kinds.PROGRAM, "destroys"), (kinds.PATH, "protected"), (kinds.COMMAND, "protected"),
-    (kinds.COMMAND, "private"), (kinds.LINK, "private"), (kinds.HOST, "private"),
+    (kinds.LISTED, "count"),
 )  # fmt: skip
 """What a text that was not read in full may hide, by the kind of its field."""
 _EVERYBODY = frozenset("all * ** *.* % everyone everybody everything any @everyone @channel @here @all".split())
@@ -89,20 +70,6 @@ def _currency(value: Json) -> str:
 def _is_sum(key: str, value: Json) -> bool:
     scalar = isinstance(value, (str, *_NUMBERS)) and not isinstance(value, bool) and value != ""
     return scalar and bool(kinds.of(key) & kinds.AMOUNT)
-
-
-def packed(kind: int, value: str) -> str:
-    """A long `value` without the blanks around it and, where it is a path, without the parts that lead nowhere."""
-    text = value.strip()
-    if len(text) > HEAD + TAIL and "\n" not in text and (kind & kinds.PATH or looks_like_path(text)):
-        path = text.replace("\\", "/")
-        for _ in range(_ENCODED):
-            if "%" not in path:
-                break
-            path = unquote(path)
-        path = normpath(path)
-        return path if len(path) <= _LONGEST_PATH else text
-    return text
 
 
 class Look:
@@ -252,26 +219,17 @@ class Look:
         length = len(value)
         if kind & _LIKE_LISTS and length > 2 and self.listed(key, kind, value):
             return
-        if length > HEAD + TAIL:
-            value = packed(kind, value)
-            length = len(value)
-        if length > HEAD + TAIL or (length > _SHORT and length > self.text_left):
-            if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
-                self.reach(key, kind, value)
-            for bit, name in _SPOILT_BY_LENGTH:
-                if kind & bit and not (
-                    name == "credentials" and kind & kinds.MAYBE_PATH and not looks_like_path(value)
-                ):
-                    self.unread(name)
+        if length > HEAD + TAIL or length > self.text_left:
             value = self.ends(value)
+            for bit, name in _SPOILT_BY_LENGTH:
+                if kind & bit:
+                    self.unread(name)
             if kind & kinds.RECIPIENT or (self.sends and not kind & (kinds.PROSE | kinds.SENDER)):
                 self.unread("external")
-        if length > _SHORT:
+        if length > 100:
             self.text_left -= len(value)
         if kind:
             self.known_text(key, kind, value)
-        if kind & (kinds.LINK | kinds.HOST) or (length > 8 and not kind & _WRITTEN and _ONE_LINK.fullmatch(value)):
-            self.leads_to(*private_in_link(value, is_link=not kind & kinds.HOST))
         if self.sends and not kind & (kinds.RECIPIENT | kinds.SENDER):
             self.addresses(kind, value)
         sparks = not (_SPARKS.isdisjoint(value) or (kind & kinds.RECIPIENT and "/" not in value))
@@ -337,8 +295,6 @@ class Look:
             link = _SCHEME.match(value) is not None and len(value.split()) == 1 and not climbs
             if kind & kinds.PATH and value and not link and not kind & kinds.MAYBE_PATH:
                 self.path(value)
-            if kind & kinds.MAYBE_PATH and not link and is_protected(value, path_marks(value)):
-                self.path(value)
             if kind & (kinds.TARGET | kinds.FILTER) and not self.is_read:
                 self.reach(key, kind, value)
         if kind & kinds.QUERY and not self.is_read and value.strip() in _EVERYBODY:
@@ -402,13 +358,6 @@ class Look:
             if not complete:
                 self.unread("promised")
 
-    def leads_to(self, private: Iterable[str], complete: bool) -> None:
-        """Hosts that are not on the public internet are noted; `complete`, if these are all."""
-        if private:
-            self.found.setdefault("private", {}).update((host, is_metadata(host)) for host in private)
-        if not complete:
-            self.unread("private")
-
     def place(self, value: str) -> None:
         found = environment_in(value)
         if found and _RANKED_ENVIRONMENTS.index(found) > _RANKED_ENVIRONMENTS.index(self.environment):
@@ -426,18 +375,16 @@ class Look:
         self.found.setdefault("paths", {})[seen] = marks
         if "holds credentials" in marks:
             self.note("credentials", (seen,))
-        if is_protected(value, marks):
-            self.note("protected", (seen,))
 
     def reach(self, key: str, kind: int, value: str) -> None:
-        bare = " ".join(value.lower().split())
+        bare = value.strip().lower()
         if bare in _EVERYBODY:
             self.unbounded = f"{key} is {value.strip()!r}"
         elif not bare and kind & kinds.FILTER:
             self.unbounded = f"{key} is empty"
         elif "*" in bare and " " not in bare:
             self.unbounded = f"{key} holds a wildcard"
-        elif kind & kinds.FILTER and _EVERY_ROW.fullmatch(bare):
+        elif kind & kinds.FILTER and len(bare) <= 400 and _EVERY_ROW.fullmatch(bare):
             self.unbounded = f"{key} holds for everything"
 
     def program(self, kind: int, value: str) -> None:
@@ -452,10 +399,7 @@ class Look:
         shell = read_shell(value)
         self.note("programs", shell.programs)
         self.note("destroys", shell.destroys)
-        self.note("credentials", shell.credentials)
-        if not shell.only_reads:
-            self.note("protected", protected_in_command(value, shell.words, shell.run))
-            self.leads_to(*private_in_command(value, is_network=shell.outside))
+        self.note("credentials", credentials_in_command(value))
         self.sudo = self.sudo or shell.sudo
         self.to_shell = self.to_shell or shell.to_shell
         self.only_reads = shell.only_reads and self.only_reads is not False

@@ -148,7 +148,6 @@ class Wrong(Enum):
     KEY = "unknown key"
     CHECKPOINT = "bad checkpoint"
     FILE = "file changed"
-    ROW = "stored row changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Literal
 
-from assentry.core.action import Risk
 from assentry.core.policy import Person, Policy
 from assentry.core.verdict import Quorum
 
@@ -132,20 +131,6 @@ def may_change(policy: Policy, principal: Principal | None) -> str | None:
     if all(each.name != known.name for each in changers(policy)):
         return f"{known.name} does not have the role {OPERATOR}, which this policy reserves changes for"
     return None
-
-
-def may_give(policy: Policy, name: str, risk: Risk) -> str | None:
-    """Why the person of this name may not give a grant up to `risk`, in a sentence; `None` if they may.
-
-    A grant counts only while whoever gave it could give it today. What is critical nobody allows alone where the policy
-    demands a second person for its changes.
-    """
-    if risk is Risk.CRITICAL and policy.second_person:
-        return (
-            "this policy demands a second person, so nobody alone allows what is critical; put a rule for it into the "
-            "policy, which a second person confirms, or give the grant up to dangerous"
-        )
-    return may_change(policy, Principal(name))
 
 
 def changers(policy: Policy) -> tuple[Person, ...]:

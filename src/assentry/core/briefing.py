@@ -14,9 +14,8 @@ from assentry.core.decision import Candidate, Vote
 from assentry.core.declared import who_said
 from assentry.core.effect_text import Answer, answers, grounds, undo_answer
 from assentry.core.request import STOPS, Kind, Option, Question, Request, Review, State
-from assentry.core.text import ago, counted, lookalikes, sentence, shortened, span, visible
+from assentry.core.text import ago, counted, lookalikes, sentence, span, visible
 from assentry.core.verdict import AtEnd, GateKind
-from assentry.core.vouching import shown_on
 from assentry.core.waiting import NOBODY_WAITS
 
 NO_DRAFTS = "x-assentry-no-drafts"
@@ -126,8 +125,6 @@ class Briefing:
     @property
     def shown(self) -> Mapping[str, Json]:
         """What whoever asks a question shows with it; no surface leaves any of it out."""
-        if self.kind is Kind.TOOLS:
-            return shown_on(self.args.get("tools", ()))
         found = self.args.get("shown") if self.question is not None else None
         return found if isinstance(found, Mapping) else {}
 
@@ -352,7 +349,7 @@ def _warnings(request: Request) -> tuple[str, ...]:
         )
     words = lookalikes(candidate.args_text)
     if words:
-        found.append("text mixes letters that look alike: " + visible(shortened(", ".join(words), 80), lines=False))
+        found.append("text mixes letters that look alike: " + visible(", ".join(words[:3])[:80], lines=False))
     if candidate.args_text and _hides(restore(candidate.args_text)):
         found.append("text contains invisible or control characters; they are spelled out")
     if request.sealed:

@@ -12,7 +12,6 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request
 from assentry.core.run import Run
 from assentry.core.switch import Switch
-from assentry.core.vouching import OfferedTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,6 @@ class Change:
     credentials: tuple[Credential, ...] = ()
     proposal: PolicyProposal | None = None
     """Inserted while it waits; otherwise ended, which only one that waits can be."""
-    tools: tuple[OfferedTool, ...] = ()
-    """Those that wait are inserted where nothing is known of them; the others must be as they were read."""
 
     def also(self, *entries: Entry) -> "Change":
         """This change with more entries."""

@@ -10,15 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assentry.core import argument_kinds as kinds
-from assentry.core.action import NOTHING_DECLARED, Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
+from assentry.core.action import Assessment, Basis, Declaration, Effect, Fact, Json, Reach, Risk
 from assentry.core.argument_look import NO_RECIPIENT
 from assentry.core.catalogue import Entry, find_entry
 from assentry.core.declared import NOTHING_SAID, Said, Settled, settled, words_of
 from assentry.core.description import Signs, signs_in
 from assentry.core.facts import reading_of
-from assentry.core.host_text import is_metadata
-from assentry.core.names import VERBS, Family, Name, graver_verb, is_plain_name, split_name, words
-from assentry.core.text import LOOKALIKE, hides_letters
+from assentry.core.names import VERBS, Family, Name, graver_verb, split_name, words
 
 _READ = Effect(reversible=True, reach=Reach.NOTHING)
 
@@ -95,8 +93,6 @@ class Profile:
     """Arguments for which the schema enumerates what may be given."""
     unclaimed: "Profile | None" = None
     """The same without what a stranger claims of it, where one claims anything; the worse of the two holds."""
-    raised_by: Declaration = NOTHING_DECLARED
-    """What whoever calls it claims of it, where that only raises what trusted code says."""
 
 
 def profile(
@@ -106,11 +102,7 @@ def profile(
     parts = split_name(name)
     entry = find_entry(parts)
     signs, parameters = signs_in(description), _parameters(schema)
-    if is_other := _may_be_another(name, trusted=said.trusted):
-        parts, entry = Name((), (), ()), None
     guess = _guess(parts, entry, signs, parameters, trusted=said.trusted)
-    if is_other:
-        guess = _not_as_it_looks(guess)
     claimed = NOTHING_SAID.source
     if not said.trusted:
         # What a stranger says counts against it as much as our own words would.
@@ -133,20 +125,8 @@ def profile(
     text = entry.text if entry else ""
     return Profile(
         name, schema, declared, held.answers_bind, said.trusted, base, text, parts.family, pays, telling,
-        _choices(schema), unclaimed, NOTHING_DECLARED if said.believed else said.source,
+        _choices(schema), unclaimed,
     )  # fmt: skip
-
-
-def _may_be_another(name: str, *, trusted: bool) -> bool:
-    """The name need not be the one that it looks like; a stranger's has to be plain, ours may be in any language."""
-    return not is_plain_name(name) and (not trusted or hides_letters(name))
-
-
-def _not_as_it_looks(guess: "_Guess") -> "_Guess":
-    """Nothing is known of it, whoever vouches for where it comes from."""
-    says = f"Nothing says what this does: {LOOKALIKE}."
-    guess = replace(guess, effect=_stricter(guess.effect, UNKNOWN_FOREIGN), basis=Basis.UNKNOWN, reasons=(says,))
-    return guess.at_least(Risk.DANGEROUS, says)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,20 +280,8 @@ def _stricter(one: Effect, other: Effect) -> Effect:
 def classify(profile: Profile, args: Mapping[str, Json], *, domains: Sequence[str] = ()) -> Assessment:
     """What one call would do: its profile, raised by what the arguments show."""
     found = _classified(profile, args, domains)
-    if not profile.raised_by.is_empty:
-        found = _raised(found, profile.raised_by)
     # A stranger's claim changes what the arguments are looked at for; it must not take away what they show without it.
     return found if profile.unclaimed is None else _worse_of(found, _classified(profile.unclaimed, args, domains))
-
-
-def _raised(found: Assessment, claimed: Declaration) -> Assessment:
-    """At least as grave as whoever calls it says; where that is milder it changes nothing."""
-    effect = _stricter(found.effect, _pinned(found.effect, claimed))
-    risks = [found.risk, *([effect.risk] if effect != found.effect else []), *filter(None, [claimed.risk])]
-    risk = max(risks, key=lambda each: each.rank)
-    if (effect, risk) == (found.effect, found.risk):
-        return found
-    return replace(found, effect=effect, risk=risk, reasons=(*found.reasons, "Whoever calls it says so."))
 
 
 def _worse_of(one: Assessment, other: Assessment) -> Assessment:
@@ -391,7 +359,6 @@ _HARMLESS_BESIDE = {
     "sql": frozenset(f"{_ASIDE} params parameters bindings limit max_rows database db schema connection_id".split()),
 }
 """Arguments that change nothing about what a command or a statement does."""
-_RIGHTS = frozenset({"sudo", "to_shell"})
 _DESTROYS = FAMILY_EFFECTS[Family.REMOVE]
 _CHANGES = FAMILY_EFFECTS[Family.CHANGE]
 
@@ -401,8 +368,6 @@ def _text_itself(call: _Call, found: _Found) -> None:
     text = call.profile.text
     if "destroys" in found:
         call.becomes(_DESTROYS, f"What it runs destroys: {found['destroys'].says}.")
-    elif "destroys" in _unread(found):
-        call.becomes(_DESTROYS, "What it runs may destroy: it is too long to be read in full.")
     elif "only_reads" in found:
         if (
             text in _HARMLESS_BESIDE
@@ -506,10 +471,6 @@ def _alarms(call: _Call, found: _Found) -> None:
     """What is alarming whatever the operator declared of the action in general."""
     if "credentials" in found:
         call.at_least(Risk.CRITICAL, f"It touches {found['credentials'].says}.")
-    elif "credentials" in _unread(found):
-        call.at_least(
-            Risk.CRITICAL, "It may touch where credentials are kept: where it leads could not be read in full."
-        )
     if "unbounded" in found and not call.effect.is_read:
         call.at_least(Risk.DANGEROUS, f"There is {found['unbounded'].says}.")
     if "secret" in found and call.effect.outside and not call.effect.is_read:
@@ -518,23 +479,6 @@ def _alarms(call: _Call, found: _Found) -> None:
     if "sudo" in found or "to_shell" in found:
         how = "text that comes from elsewhere" if "to_shell" in found else "with the rights of an administrator"
         call.at_least(Risk.DANGEROUS, f"It runs {how}.")
-    elif not _RIGHTS.isdisjoint(_unread(found)):
-        call.at_least(Risk.DANGEROUS, "What it runs could not be read in full.")
 
 
-def _places(call: _Call, found: _Found) -> None:
-    """Private addresses, for reads too, and places whose change changes what programs do."""
-    if "private" in found:
-        graver = any(is_metadata(host) for host in found["private"].value)
-        call.at_least(Risk.CRITICAL if graver else Risk.DANGEROUS, f"It leads to {found['private'].says}.")
-    elif "private" in _unread(found):
-        call.at_least(Risk.DANGEROUS, "It may lead to a private address: where it leads could not be read.")
-    if call.effect.is_read:
-        return
-    if "protected" in found:
-        call.at_least(Risk.DANGEROUS, f"It reaches {found['protected'].says}.")
-    elif "protected" in _unread(found):
-        call.at_least(Risk.DANGEROUS, "It may change what programs do: what it reaches could not be read.")
-
-
-_LOOKS = (_text_itself, _operation, _recipients, _money, _environment, _alarms, _places)
+_LOOKS = (_text_itself, _operation, _recipients, _money, _environment, _alarms)

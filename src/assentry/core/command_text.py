@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from assentry.core.credential_text import credentials_named
-from assentry.core.shell_grammar import Parsed, parse_shell, pattern_of, unquoted
-from assentry.core.shell_reading import patterns_expanded_by, what_reads
+from assentry.core.shell_grammar import Parsed, parse_shell
+from assentry.core.shell_reading import what_reads
 
-LONGEST_COMMAND = 40_000
+LONGEST_COMMAND = 8_000
 """What is longer is read at its head and tail, and never counts as only reading."""
 
 
@@ -31,12 +30,6 @@ class Shell:
     """Text from elsewhere becomes a program: a pipe into a shell, `eval`, a substituted command."""
     outside: bool = False
     only_reads: bool = False
-    words: tuple[str, ...] = ()
-    """Its words without their quotes, where the grammar makes them out."""
-    run: frozenset[str] = frozenset()
-    """The words that are run, and stand nowhere else."""
-    credentials: tuple[str, ...] = ()
-    """Its words that lead to where credentials are kept, or that a shell could make into such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,6 @@ _DESTROYERS = {
 _NETWORK = frozenset(
     "curl wget nc ncat netcat ssh scp sftp rsync ftp telnet mail sendmail mutt aws gcloud az gh".split()
 )
-_GOES = frozenset({"cd", "pushd"})
 _ADMIN = frozenset({"sudo", "doas"})
 _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.I), says)
@@ -146,11 +138,7 @@ def read_shell(text: str) -> Shell:
         and _NEVER_READS.isdisjoint(_words_that_could_run(text))
     ):
         readers = what_reads(text, parsed)
-    words = () if parsed is None else tuple(unquoted(text[start:end]) for start, end in parsed.words)
-    run = () if parsed is None else tuple(command[0] for command in parsed.commands if command)
     return Shell(
-        words=words,
-        run=frozenset(word for word in run if words.count(word) == run.count(word)),
         programs=readers or tuple(programs),
         destroys=tuple(destroys),
         everything=bool(destroys) and any(map(_EVERYTHING.search, texts)),
@@ -158,20 +146,7 @@ def read_shell(text: str) -> Shell:
         to_shell=to_shell,
         outside=outside,
         only_reads=bool(readers),
-        credentials=_credentials(text, parsed, programs),
     )
-
-
-def _credentials(text: str, parsed: Parsed | None, programs: Iterable[str]) -> tuple[str, ...]:
-    if parsed is None:
-        return credentials_named(text, map(pattern_of, text.split()))
-    patterns = list(parsed.patterns)
-    for words in parsed.commands:
-        patterns += patterns_expanded_by(words)
-    if not _SHELLS.isdisjoint(programs):
-        patterns += (pattern_of(part) for words in parsed.commands for word in words for part in word.split())
-    goes = (words[-1] for words in parsed.commands if words[0] in _GOES and len(words) > 1)
-    return credentials_named(text, patterns, goes)
 
 
 def _programs_in(text: str, bare: str, parsed: Parsed | None) -> Iterable[str]:

@@ -4,7 +4,7 @@ Everything that can happen to a request is one of the events here; `request.adva
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -90,8 +90,8 @@ class Decided:
     surface: str = ""
     counts: bool = True
     """False where a change made it a matter for others: the change stands, the vote does not count."""
-    standing: Mapping[str, tuple[str, ...]] = field(kw_only=True)
-    """The people whose earlier approvals count by the policy of now, with their roles. No other approval counts."""
+    standing: Mapping[str, tuple[str, ...]] | None = None
+    """The people whose earlier approvals count by the policy of now, with their roles; `None` if all do as given."""
     void: tuple[str, ...] = ()
     """Why earlier approvals do not count any more, a sentence each."""
 
@@ -166,15 +166,6 @@ class LookedAgain:
 @dataclass(frozen=True, slots=True)
 class Rejudged:
     """The policy has changed since it was asked and demands more now: it is asked about anew, as it would be today."""
-
-    now: Candidate
-    changes: tuple[str, ...]
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Relisted:
-    """A card lists other tools than before: whoever was shown it looks again."""
 
     now: Candidate
     changes: tuple[str, ...]
@@ -276,7 +267,6 @@ Event = (
     | CallerLost
     | LookedAgain
     | Rejudged
-    | Relisted
     | Begin
     | Renew
     | Finish

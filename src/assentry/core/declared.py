@@ -28,8 +28,6 @@ class Said:
     """What says of itself whoever offers the action."""
     trusted: bool = True
     """The operator vouches for the source, and for the name, description and schema that it gave."""
-    believed: bool = True
-    """What a trusted source says of itself counts also where it is milder."""
 
 
 NOTHING_SAID = Said()
@@ -47,7 +45,7 @@ class Settled:
 def settled(said: Said) -> Settled:
     """Whose word counts, for each of the four questions and for the risk."""
     operator = _over(Settled(said.code), said.policy, replaces=said.instead_of_code)
-    if not (said.trusted and said.believed) or said.source.is_empty:
+    if not said.trusted or said.source.is_empty:
         return operator
     filled = _over(Settled(said.source), operator.declaration, replaces=True)
     return Settled(filled.declaration, filled.answers_bind or operator.answers_bind)
@@ -97,7 +95,7 @@ def words_of(said: Said, effect: Effect, risk: Risk) -> tuple[Word, ...]:
             if answer is None:
                 continue
             counts = answer == held
-            if speaker is Speaker.SOURCE and not (said.trusted and said.believed):
+            if speaker is Speaker.SOURCE and not said.trusted:
                 counts = counts and answer not in (_MILDEST.get(name), Risk.SAFE)
             is_policy = speaker is Speaker.POLICY
             instead = is_policy and said.instead_of_code and getattr(said.code, name) not in (None, answer)

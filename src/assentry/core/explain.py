@@ -6,11 +6,11 @@ from enum import Enum
 
 from assentry.core.action import Action, Assessment
 from assentry.core.condition import Failed
-from assentry.core.condition_values import Purse
 from assentry.core.deciders import Deciders, deciders
 from assentry.core.declared import who_said
 from assentry.core.effect_text import Answer, answers, grounds
-from assentry.core.judge import judge, why_not_granted
+from assentry.core.grant import why_not
+from assentry.core.judge import judge
 from assentry.core.pattern import pattern
 from assentry.core.policy import CompiledRule, Policy
 from assentry.core.situation import EMPTY, Situation
@@ -130,23 +130,21 @@ def explain(
     """The verdict that `judge` gives, with every rule and grant that was considered and why it did or did not count."""
     view = Looking(action, assessment, situation.as_variable)
     considered: list[Considered] = []
-    purse = Purse()
     for each in policy.compiled:
         chosen = any(one.match is Match.CHOSE for one in considered)
-        match, says = _met(each, action, view, purse)
+        match, says = _met(each, action, view)
         if match is Match.CHOSE and chosen:
             match = Match.WOULD_MATCH
         considered.append(Considered(each.rule.name, match, says, each.rule.line))
     grants = tuple(
-        ConsideredGrant(grant.id, why_not_granted(policy, grant, action, assessment, now, purse) or "")
-        for grant in situation.grants
+        ConsideredGrant(grant.id, why_not(grant, action, assessment, now) or "") for grant in situation.grants
     )
     verdict = judge(policy, action, assessment, situation, now, fired)
     people = deciders(policy, verdict.reviewers, verdict.quorum, verdict.ladder, action.agent, now=now)
     return Explanation(verdict, action, assessment, tuple(considered), people, grants)
 
 
-def _met(each: CompiledRule, action: Action, view: Looking, purse: Purse) -> tuple[Match, str]:
+def _met(each: CompiledRule, action: Action, view: Looking) -> tuple[Match, str]:
     if not each.actions.match(action.name):
         return Match.OTHER_ACTION, f"{action.name} does not match {', '.join(each.rule.actions)}"
     if not each.agents.match(action.agent):
@@ -154,7 +152,7 @@ def _met(each: CompiledRule, action: Action, view: Looking, purse: Purse) -> tup
     fits = next(glob for glob in each.rule.actions if pattern((glob,)).match(action.name))
     if each.condition is None:
         return Match.CHOSE, f"{fits} matches"
-    held = each.condition.holds(view, purse)
+    held = each.condition.holds(view)
     if isinstance(held, Failed):
         return Match.ERROR, held.says
     if held:

@@ -5,7 +5,6 @@ read at their head and tail, huge structures in part) and says so in a fact of i
 out what might be wrong, so that a condition over it errs on the strict side.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,7 +15,7 @@ from typing import Any
 
 from assentry.core import argument_kinds as kinds
 from assentry.core.action import Fact, Json
-from assentry.core.argument_look import SEEN, SEVERAL, SEVERAL_CURRENCIES, Look
+from assentry.core.argument_look import SEVERAL, SEVERAL_CURRENCIES, Look
 from assentry.core.money_text import Money
 from assentry.core.names import Family, Name, many_of, one_of, split_name, words
 from assentry.core.place_text import ALARMING, environment_in
@@ -34,14 +33,10 @@ DEFAULTS: Mapping[str, Json] = MappingProxyType(
         "total": 0.0,
         "currency": "",
         "recipients": [],
-        "domains": [],
         "external": 0,
         "environment": "",
         "paths": [],
-        "folders": [],
         "credentials": [],
-        "protected": [],
-        "private": [],
         "links": [],
         "promised": [],
         "programs": [],
@@ -216,9 +211,6 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
                 facts.append(_paths(values))
             case "links":
                 facts.append(Fact(what, list(values), f"links to {_joined(values)}", hurts=any(values.values())))
-            case "private":
-                says = "where machines are given credentials: " if any(values.values()) else "a private address: "
-                facts.append(Fact(what, list(values), says + _joined(values), hurts=True))
             case "promised":
                 facts.append(Fact(what, list(values.values()), f"promises {_joined(values)}", hurts=True))
             case "operation":
@@ -238,7 +230,6 @@ def _noted(found: dict[str, dict[str, Any]], domains: tuple[str, ...]) -> list[F
 
 _OPENINGS = {
     "credentials": ("where credentials are kept: ", True),
-    "protected": ("where it is set what programs or the system do: ", True),
     "programs": ("runs ", False),
     "tables": ("touches ", False),
     "destroys": ("", True),
@@ -384,35 +375,4 @@ def fact_view(facts: Sequence[Fact]) -> dict[str, Json]:
         view.pop(name, None)
         if name == "amount":
             view.pop("total", None)
-    _where(view, found)
     return view
-
-
-def _where(view: dict[str, Json], found: Mapping[str, Json]) -> None:
-    """The domains of the recipients and the folders of the paths; not there where they could be others."""
-    for name, source, part in (("domains", "recipients", domain_of), ("folders", "paths", folder_of)):
-        texts = view.get(source)
-        if name in found:
-            continue
-        made = [part(each) for each in texts if isinstance(each, str)] if isinstance(texts, list) else [""]
-        if "" in made:
-            view.pop(name, None)
-        else:
-            view[name] = list(dict.fromkeys(made))
-
-
-def domain_of(recipient: str) -> str:
-    """Where a recipient's mail goes; of what is no address, the recipient as it stands."""
-    return recipient.strip().lower().rpartition("@")[2].rstrip(".") or recipient
-
-
-def folder_of(path: str) -> str:
-    """The directory of a path, `.` and what is below it where it is relative; empty where it may lead elsewhere."""
-    if len(path) >= SEEN or _MAY_LEAD_ELSEWHERE.search(path) or ".." in path.split("/"):
-        return ""
-    parts = [part for part in path.split("/")[:-1] if part not in ("", ".")]
-    start = "/" if path.startswith("/") else "" if path.startswith("~") else "./" if parts else "."
-    return start + "/".join(parts)
-
-
-_MAY_LEAD_ELSEWHERE = re.compile(r"[%\\\0\n\r,;|*?$`\u200b-\u200f\uff0e\uff0f]|^\s|\s$")

@@ -11,7 +11,6 @@ from decimal import Decimal, InvalidOperation
 
 from assentry.core.action import Action, Assessment, Json, Risk
 from assentry.core.condition import Failed, compile_condition
-from assentry.core.condition_values import Purse
 from assentry.core.pattern import Pattern, pattern
 from assentry.core.view import Looking
 from assentry.errors import GrantSpent
@@ -89,14 +88,7 @@ def concerns(grant: Grant, action: Action) -> bool:
     return bool(grant._actions.match(action.name) and grant._agents.match(action.agent))
 
 
-def is_live(grant: Grant, now: datetime) -> bool:
-    """Whether `grant` still stands, used up or not: neither revoked nor expired."""
-    return grant.revoked_at is None and now < grant.expires_at
-
-
-def why_not(
-    grant: Grant, action: Action, assessment: Assessment, now: datetime | None, purse: Purse | None = None
-) -> str | None:
+def why_not(grant: Grant, action: Action, assessment: Assessment, now: datetime | None) -> str | None:
     """Why `grant` does not cover the action, in a sentence; `None` if it does.
 
     Without a clock nothing can be said about expiry, so without `now` no grant covers anything.
@@ -118,7 +110,7 @@ def why_not(
     elif spends(assessment):
         return "it spends money, and the grant has no budget"
     if grant.condition:
-        held = compile_condition(grant.condition).holds(view, purse)
+        held = compile_condition(grant.condition).holds(view)
         if isinstance(held, Failed):
             return f"its condition could not be evaluated: {held.says}"
         if not held:

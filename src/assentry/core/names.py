@@ -153,11 +153,6 @@ class Name:
         return self.verbs[0] if self.verbs else None
 
 
-def is_plain_name(name: str) -> bool:
-    """Every letter of `name` is the one that it looks like: it is ASCII, and nothing in it is invisible."""
-    return name.isascii() and name.isprintable()
-
-
 def words(text: str) -> tuple[str, ...]:
     """The words of an identifier in any casing, lower case: `listS3Buckets` gives list, s3, buckets."""
     plain = unicodedata.normalize("NFKC", text[:LONGEST_NAME])

@@ -61,10 +61,6 @@ DEFAULT_FLOOR = PerRisk(GateKind.RUN, GateKind.RUN, GateKind.RUN, GateKind.HARD)
 """The floor unless a policy sets one: rules may loosen anything except that a critical action waits for a person."""
 
 
-SHORTEST_KNOWN, LONGEST_KNOWN = timedelta(milliseconds=100), timedelta(seconds=60)
-"""Between which `limits.known_for` may be. Whatever is shorter, a busy machine would do nothing but read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The numbers behind the built-in triggers, and how long things take unless a rule says otherwise."""
@@ -89,8 +85,6 @@ class Limits:
     """After so many denials in a row an agent is paused."""
     fresh: timedelta = timedelta(minutes=10)
     """How old what a person saw may be before `refresh=` looks again."""
-    known_for: timedelta = timedelta(seconds=5)
-    """How long an instance may go on with what it read of policy, grants and switches; then it reads them again."""
     time: timedelta | None = timedelta(hours=1)
     window: timedelta = timedelta(minutes=5)
     undo: timedelta = timedelta(minutes=30)

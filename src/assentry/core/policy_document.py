@@ -57,7 +57,6 @@ def _limits(limits: Limits, preset: Limits) -> dict[str, Json]:
         "per_minute": limits.per_minute,
         "denials": "unlimited" if limits.denials is None else limits.denials,
         "fresh": duration_text(limits.fresh),
-        "known_for": duration_text(limits.known_for),
         "time": _time(limits.time),
         "window": duration_text(limits.window),
         "undo": duration_text(limits.undo),

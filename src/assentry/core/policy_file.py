@@ -14,10 +14,8 @@ from typing import NamedTuple
 from assentry.core.action import Declaration, Json, Reach, Risk
 from assentry.core.condition import compile_condition
 from assentry.core.policy import (
-    LONGEST_KNOWN,
     ONE_PERSON,
     PRESETS,
-    SHORTEST_KNOWN,
     AgentEntry,
     Declared,
     Limits,
@@ -31,16 +29,7 @@ from assentry.core.policy import (
 from assentry.core.policy_checks import check_policy
 from assentry.core.policy_document import to_document
 from assentry.core.policy_rotas import ROTA_KEYS, TURN_KEYS, read_rotas
-from assentry.core.policy_text import (
-    Complaints,
-    Lines,
-    Node,
-    Reader,
-    did_you_mean,
-    duration_text,
-    quoted,
-    read_yaml,
-)
+from assentry.core.policy_text import Complaints, Lines, Node, Reader, did_you_mean, quoted, read_yaml
 from assentry.core.verdict import DEFAULT, AtEnd, GateKind, IfChanged, Ladder, Quorum, Rung
 from assentry.errors import PolicyError
 
@@ -54,7 +43,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "levels": ("safe", "risky", "dangerous", "critical"),
     "limits": (
         *("scale", "confidence", "cost", "budget", "daily", "steps", "every", "pending", "per_minute", "denials"),
-        *("fresh", "known_for", "time", "window", "undo"),
+        *("fresh", "time", "window", "undo"),
     ),
     "organisation": ("domains",),
     "person": ("roles", "teams", "os_users", "email"),
@@ -226,8 +215,6 @@ def _limits(reader: Reader, node: Node, limits: Limits) -> Limits:
                 limits = replace(limits, denials=_whole_or_unlimited(reader, each, what))
             case "fresh":
                 limits = replace(limits, fresh=reader.duration(each, what) or limits.fresh)
-            case "known_for":
-                limits = replace(limits, known_for=_known_for(reader, each, what) or limits.known_for)
             case "time":
                 limits = replace(limits, time=_time_or_never(reader, each, what))
             case "window":
@@ -239,15 +226,6 @@ def _limits(reader: Reader, node: Node, limits: Limits) -> Limits:
 
 def _whole_or_unlimited(reader: Reader, node: Node, what: str) -> int | None:
     return None if node.value == UNLIMITED else reader.whole(node, what, 1, _MOST)
-
-
-def _known_for(reader: Reader, node: Node, what: str) -> timedelta | None:
-    found = reader.duration(node, what, fine=True)
-    if found is not None and not SHORTEST_KNOWN <= found <= LONGEST_KNOWN:
-        wanted = f"{duration_text(SHORTEST_KNOWN)} to {duration_text(LONGEST_KNOWN)}"
-        reader.complaints.add(node.line, f"{what} is {quoted(node.value)}; write a duration from {wanted}")
-        return None
-    return found
 
 
 def _time_or_never(reader: Reader, node: Node, what: str) -> timedelta | None:

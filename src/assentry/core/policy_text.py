@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from assentry.core.action import Json
-from assentry.core.text import shortened, visible
+from assentry.core.text import visible
 from assentry.errors import InvalidArguments, PolicyError
 
 _NOT_IN_TEXT: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE
@@ -32,7 +32,6 @@ _MOST_COMPARED = 200
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([1-9]\d{0,8})([smhdw])", re.ASCII)
-_MILLISECONDS = re.compile(r"([1-9]\d{0,8})ms", re.ASCII)
 _LONGEST = timedelta(days=3_650)
 _INT = re.compile(r"[-+]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?", re.ASCII)
@@ -272,7 +271,7 @@ def _key_text(value: Json) -> str:
 
 
 def _one_line(text: object) -> str:
-    return shortened(" ".join(str(text or "it cannot be read").split()), 160)
+    return " ".join(str(text or "it cannot be read").split())[:160]
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,10 +364,8 @@ class Reader:
         self.complaints.add(node.line, f"{what} is {shown}; {remedy}")
         return None
 
-    def duration(self, node: Node, what: str, *or_else: str, fine: bool = False) -> timedelta | None:
-        """A duration such as 90s, 15m, 1h, 2d or 1w; also one such as 200ms, where it may be `fine`."""
-        if fine and isinstance(node.value, str) and (few := _MILLISECONDS.fullmatch(node.value)):
-            return timedelta(milliseconds=int(few[1]))
+    def duration(self, node: Node, what: str, *or_else: str) -> timedelta | None:
+        """A duration such as 90s, 15m, 1h, 2d or 1w."""
         found = _DURATION.fullmatch(node.value) if isinstance(node.value, str) else None
         time = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None
         if time is None or time > _LONGEST:
@@ -393,8 +390,6 @@ def duration(text: str, what: str) -> timedelta:
 def duration_text(time: timedelta) -> str:
     """The shortest spelling of a duration that `Reader.duration` reads back."""
     seconds = int(time.total_seconds())
-    if time.microseconds:
-        return f"{round(time.total_seconds() * 1000)}ms"
     for unit, size in reversed(_UNITS.items()):
         if seconds % size == 0:
             return f"{seconds // size}{unit}"

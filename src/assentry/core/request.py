@@ -48,12 +48,10 @@ OPEN = frozenset({State.PENDING, State.APPROVED, State.RUNNING, State.UNKNOWN, S
 
 
 class Kind(Enum):
-    """What is asked for: leave to act, an answer, or somebody's word for tools."""
+    """What is asked for: leave to act, or an answer."""
 
     ACTION = "action"
     QUESTION = "question"
-    TOOLS = "tools"
-    """Which tools of a source a person vouches for; what is vouched for is its answer."""
 
 
 STOPS = frozenset({"checkpoint", "draft", "exception", "sample", "cannot_go_on", "interrupt"})
@@ -217,11 +215,6 @@ class Request:
     @property
     def workspace(self) -> str:
         return self.ask.workspace
-
-    @property
-    def is_voted(self) -> bool:
-        """People approved it; neither policy nor their silence did."""
-        return bool(self.votes) and self.word != "silence"
 
     @property
     def can_undo(self) -> bool:

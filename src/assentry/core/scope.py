@@ -1,6 +1,6 @@
 """Whether a call keeps within what its run was allowed: how much it uses, what exceeds, and what was asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
@@ -64,24 +64,19 @@ def exceeded(scope: Scope, used: Mapping[str, Decimal], action: Action, assessme
     if assessment.only_reads:
         return found
     if scope.actions and not pattern(scope.actions).match(action.name):
-        found.append(f"its scope ({_first(scope.actions, 5)}) does not name {action.name}")
+        found.append(f"its scope ({', '.join(scope.actions[:5])}) does not name {action.name}")
     facts = {fact.name: fact.value for fact in assessment.facts}
     found += [says for name, says in _unread(scope).items() if name in facts.get("unreadable", ())]
     if scope.recipients and isinstance(whom := facts.get("recipients"), list):
         strangers = [each for each in whom if not _is_among(str(each), scope.recipients)]
         if strangers:
-            found.append(f"it may not write to {_first(strangers, 3)}: outside its scope")
+            found.append(f"it may not write to {', '.join(str(each) for each in strangers[:3])}: outside its scope")
     if scope.paths and isinstance(paths := facts.get("paths"), list):
         beyond = [each for each in paths if not _is_inside(str(each), scope.paths)]
         if beyond:
-            told = _first(beyond, 3)
-            found.append(f"it touches {told}, outside {_first(scope.paths, 3)}")
+            told = ", ".join(str(each) for each in beyond[:3])
+            found.append(f"it touches {told}, outside {', '.join(scope.paths[:3])}")
     return found
-
-
-def _first(found: Sequence[object], most: int) -> str:
-    told = ", ".join(str(each) for each in found[:most])
-    return told if len(found) <= most else f"{told} and {len(found) - most:,} more"
 
 
 def _unread(scope: Scope) -> dict[str, str]:

@@ -35,17 +35,6 @@ _SIGN = re.compile(r"[^\w\s./=,:@%+-]")
 _QUOTED = re.compile(r"\$?'([^']*)'|\$?\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.S)
 _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.S)
 _ANSI_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.S)
-_PUT_IN = r"\$\([^()]*\)|`[^`]*`|\$\{[^{}]*\}|\$\w+"
-_PIECE = re.compile(
-    r"\$'(?P<ansi>(?:[^'\\]|\\.)*)'|'(?P<single>[^']*)'|\$?\"(?P<double>(?:[^\"\\]|\\.)*)\"|\\(?P<escaped>.)"
-    rf"|{_PUT_IN}|\{{[^{{}}]*\}}|[@!+?*]\([^()]*\)",
-    re.S,
-)
-"""What is quoted in a word, and, in no group, what the shell puts something else in for."""
-_IN_DOUBLE = re.compile(rf"\\([\"\\$`\n])|([*?\[\]\\])|{_PUT_IN}", re.S)
-_PATTERN_SIGN = re.compile(r"([*?\[\]\\])")
-ANYTHING = "\x01"
-"""Stands in a pattern for what is put in when the command runs: a variable, a substitution, braces."""
 _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -65,8 +54,6 @@ class Parsed:
     """The text with the quotes of every word taken off."""
     computed: bool
     """The name of a program is not written down: something is put in for it when the command runs."""
-    patterns: tuple[str, ...]
-    """Every word, and target of a redirection, as `pattern_of` reads it."""
 
 
 def parse_shell(text: str) -> Parsed | None:
@@ -111,11 +98,6 @@ def parse_shell(text: str) -> Parsed | None:
         words=tuple(words),
         bare=_bare(text, words),
         computed=computed and not root.has_error,
-        patterns=tuple(
-            pattern_of(part)
-            for start, end in _joined(words)
-            for part in (text[start:end].split() if text[start : start + 1] == "[" else (text[start:end],))
-        ),
     )
 
 
@@ -134,44 +116,10 @@ def _is_plain(node: "Node", *, in_test: bool) -> bool:
     return node.type in (_TEST_SIGNS if in_test else _PLAIN_SIGNS)
 
 
-def _joined(words: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The places of words; what the grammar takes apart though nothing stands between is one word to bash."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(words):
-        if joined and joined[-1][1] == start:
-            start, _ = joined.pop()
-        joined.append((start, end))
-    return joined
-
-
 def unquoted(word: str) -> str:
     """The word as a program is given it, as far as that stands in the text."""
     word = _ANSI.sub(lambda found: "'" + _ANSI_ESCAPE.sub(_escaped, found[1]).replace("'", "") + "'", word)
     return _QUOTED.sub(_inside, word)
-
-
-def pattern_of(word: str) -> str:
-    """The word without its quotes, as a pattern: what was quoted of its signs has a backslash before it."""
-    return _PIECE.sub(_piece, word.replace(ANYTHING, ""))
-
-
-def _piece(found: re.Match[str]) -> str:
-    match found.lastgroup:
-        case "ansi":
-            return _PATTERN_SIGN.sub(r"\\\1", _ANSI_ESCAPE.sub(_escaped, found["ansi"]))
-        case "double":
-            return _IN_DOUBLE.sub(_in_double, found["double"])
-        case "single" | "escaped" as quoted:
-            return _PATTERN_SIGN.sub(r"\\\1", "" if found[quoted] == "\n" else found[quoted])
-        case _:
-            return ANYTHING
-
-
-def _in_double(found: re.Match[str]) -> str:
-    escaped, sign = found.groups()
-    if escaped is None and sign is None:
-        return ANYTHING
-    return _PATTERN_SIGN.sub(r"\\\1", (escaped or sign).replace("\n", ""))
 
 
 def _inside(found: re.Match[str]) -> str:

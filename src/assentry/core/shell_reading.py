@@ -69,78 +69,8 @@ def what_reads(text: str, parsed: Parsed) -> tuple[str, ...]:
     return tuple(dict.fromkeys(command.program for command in commands)) if _only_read(commands) else ()
 
 
-def patterns_expanded_by(words: Sequence[str]) -> list[str]:
-    """Patterns among the words of one command that its program looks for files with, whatever the shell left alone.
-
-    `words` are without their quotes. PowerShell's `cat` does it with every one, git with paths, the others after an
-    option.
-    """
-    program, rest = (words[0], words[1:]) if words else ("", ())
-    if program in {"cat", "type", "git"}:
-        return [word for word in rest if not _is_option(word)]
-    return [
-        word
-        for before, word in zip(("", *rest), rest, strict=False)
-        if before in _SELECTS or _SELECTING.match(word) is not None
-    ]
-
-
-_SELECTS = frozenset("-g --glob --iglob --include -name -iname -path -ipath -wholename -iwholename".split())
-_SELECTING = re.compile(r"--(?:i?glob|include)=|-g.")
-
-
-def _goes_everywhere(program: str, words: Sequence[Word], base: str) -> bool:
-    """It reads whatever is below a directory that holds more than one project: a home, the root, the system's."""
-    values = [word.value for word in words]
-    recursive = _RECURSIVE.get(program)
-    if recursive is None or not any(recursive.fullmatch(value) for value in ("", *values)):
-        return False
-    operands = [word for word in words if not _is_option(word.value)]
-    for word in operands:
-        path = _below(base, word.value)
-        if _WIDE.fullmatch(_shortest(path)):
-            return True
-        if word.glob is not None:
-            fixed = word.value[: word.value.rfind("/", 0, word.glob) + 1]
-            hidden = any(part.startswith(".") and _GLOB.search(part) for part in word.value.split("/"))
-            if hidden or (fixed and _WIDE.fullmatch(_shortest(_below(base, fixed)))):
-                return True
-    return _WIDE.fullmatch(_shortest(base)) is not None
-
-
-def _below(base: str, path: str) -> str:
-    return path if path.startswith(("/", "~")) or not base else f"{base}/{path}"
-
-
-_RECURSIVE = {
-    **dict.fromkeys(
-        ("grep", "egrep", "fgrep"),
-        re.compile(r"-\w*[rR]\w*|--r\w*|--deref\w*(?:-\w+)*|-\w*d|-\w*drecurse|--dir\w*(?:=recurse)?"),
-    ),
-    "diff": re.compile(r"-\w*r\w*|--rec\w*"),
-    "rg": re.compile(""),
-    "find": re.compile(""),
-}
-"""The option with which a program reads what is below a directory; an empty one: it always does."""
-_WIDE = re.compile(
-    r"~\w*|/|(?:\.\.)(?:/\.\.)*|/(?:home|Users)(?:/[^/]*)?|/(?:root|etc|proc|run|var|sys|private|mnt|media|Volumes)(?:/(?:self|\d+|etc|run))?"
-    r"|(?:.*/)?\.(?:config|docker|git|local|mozilla)(?:/(?:share|gh|glab-cli|firefox))?|(?:.*/)?Library",
-)
-
-
-def _shortest(path: str) -> str:
-    """The path without its detours, as far as that can be told from the text; empty where it leads nowhere new."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and parts and parts[-1] not in {"..", "~"}:
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return ("/" if path.startswith("/") else "") + "/".join(parts)
-
-
 def _only_read(commands: Sequence[Command]) -> bool:
-    moved, base, before = False, "", dict[str, re.Pattern[str]]()
+    moved, before = False, dict[str, re.Pattern[str]]()
     for command in commands:
         program, words = command.program, command.words[1:]
         reader = _READERS.get(program)
@@ -150,10 +80,9 @@ def _only_read(commands: Sequence[Command]) -> bool:
             return False
         if not _groups(words):
             return False
-        if (program == "git" and moved) or not reader.reads(words) or _goes_everywhere(program, words, base):
+        if (program == "git" and moved) or not reader.reads(words):
             return False
-        if program == "cd":
-            moved, base = True, _below(base, words[0].value)
+        moved = moved or program == "cd"
         if reader.danger is not None:
             before[program] = reader.danger
     return True
@@ -352,35 +281,6 @@ def _tells_time(words: Sequence[Word]) -> bool:
     return all(piece[:1] in {"-", "+"} for word in words for piece in word.pieces)
 
 
-_HARMLESS_VARIABLES = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LC_ALL TERM PWD EDITOR TZ HOSTNAME VIRTUAL_ENV".split()
-)
-
-
-def _tells_a_harmless_variable(words: Sequence[Word]) -> bool:
-    """Without a name, and with most names, it tells secrets."""
-    return bool(words) and all(word.value in _HARMLESS_VARIABLES for word in words)
-
-
-_TAKES_A_VALUE = _options(r"-?\w*[oOCuUgGtpsqk]|--\w+")
-
-
-def _lists_processes(words: Sequence[Word]) -> bool:
-    """`e` without a dash, and `-E`, show the variables of every process as well."""
-    values = [piece for word in words for piece in word.pieces]
-    return not any(
-        "env" in value
-        or re.match(r"-\w*E", value)
-        or (re.fullmatch(r"[A-Za-z]*e[A-Za-z]*", value) and not _TAKES_A_VALUE.fullmatch(before))
-        for before, value in zip(["", *values], values, strict=False)
-    )
-
-
-def _queries(words: Sequence[Word]) -> bool:
-    """`env` and `$ENV` are all variables of the process."""
-    return not any(re.search(r"(?<![.\w])env\b|\$ENV", word.value) for word in words)
-
-
 def _groups(words: Sequence[Word]) -> bool:
     """To PowerShell an opening bracket calls what follows; an option is not a program."""
     values = [None if word.quoted else word.value for word in words]
@@ -430,8 +330,8 @@ def _shows_history(words: Sequence[Word]) -> bool:
 
 
 _READERS: dict[str, Reader] = dict.fromkeys(
-    """ls cat head tail grep egrep fgrep wc pwd whoami id uname echo stat du df which type diff cmp cut tr nl
-    basename dirname realpath readlink uptime free groups locale cal sleep true false md5sum sha256sum
+    """ls cat head tail grep egrep fgrep wc pwd whoami id uname echo stat du df ps which type diff cmp cut tr nl
+    basename dirname realpath readlink printenv uptime free groups locale cal sleep true false jq md5sum sha256sum
     tac rev paste comm join fold od seq nproc sha1sum sha512sum cksum""".split(),
     Reader(),
 ) | {
@@ -439,9 +339,6 @@ _READERS: dict[str, Reader] = dict.fromkeys(
     "test": Reader(says=_tests),
     "[": Reader(says=_tests),
     "cd": Reader(says=_goes),
-    "printenv": Reader(says=_tells_a_harmless_variable),
-    "ps": Reader(says=_lists_processes),
-    "jq": Reader(says=_queries),
     "uniq": Reader(
         _options(r"-[cdDiuz]+|-[fsw]\d+|--(?:count|repeated|unique|ignore-case|all-repeated(?:=\w+)?)"), operands=1
     ),

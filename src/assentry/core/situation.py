@@ -1,6 +1,6 @@
 """What a run has done so far, as far as policy looks at it."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
@@ -50,19 +50,15 @@ class Situation(Standing):
     """What an action is judged in: where its run stands, and the grants that hold now."""
 
     grants: tuple[Grant, ...] = ()
-    vouched: Collection[tuple[str, str, str]] = ()
-    """Tools of sources that nobody trusts, for which a person vouched: source, name and digest of the definition."""
 
 
 _values = attrgetter(*(each.name for each in fields(Standing)))
 
 
-def in_situation(
-    standing: Standing, grants: tuple[Grant, ...], vouched: Collection[tuple[str, str, str]] = ()
-) -> Situation:
-    """The standing with the grants, and the tools that people vouch for, that hold now."""
+def in_situation(standing: Standing, grants: tuple[Grant, ...]) -> Situation:
+    """The standing with the grants that hold now."""
     make: Callable[..., Situation] = Situation
-    return make(*_values(standing), grants, vouched)
+    return make(*_values(standing), grants)
 
 
 EMPTY = Situation()

@@ -9,7 +9,7 @@ from decimal import Decimal
 from string import Formatter
 
 from assentry.core.action import Fact, Json
-from assentry.core.names import is_plain_name, many_of, one_of
+from assentry.core.names import many_of, one_of
 from assentry.errors import GuardError
 
 _KEPT = {"\n", "\t"}
@@ -68,22 +68,6 @@ def lookalikes(text: str) -> tuple[str, ...]:
     twins = [word for word in foreign if (letters := {char for char in word if char.isalpha()}) and letters <= _TWINS]
     honest = len(foreign) > len(mixed) + len(twins)
     return tuple(mixed if honest else mixed + [word for word in twins if len(word) > 1])
-
-
-_GAPS = re.compile(r"[_./:#-]+")
-LOOKALIKE = "its name holds letters that cannot be seen or look like others"
-
-
-def hides_letters(name: str) -> bool:
-    """An action's name is not what it looks like: letters that nobody sees, of two scripts in a word, or in disguise.
-
-    A name in one script, Latin or not, hides nothing.
-    """
-    if is_plain_name(name):
-        return False
-    if not all(_is_plain(char, False) for char in name) or unicodedata.normalize("NFKC", name) != name:
-        return True
-    return bool(lookalikes(_GAPS.sub(" ", name)))
 
 
 def _mixes_scripts(word: str) -> bool:

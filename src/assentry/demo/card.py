@@ -20,7 +20,7 @@ _BODY_LINES = 12
 
 def card(briefing: Briefing, width: int) -> RenderableType:
     """What will happen, why a person is asked, what they can do and what each choice leads to."""
-    is_question = briefing.kind is not Kind.ACTION
+    is_question = briefing.kind is Kind.QUESTION
     colour = "blue" if is_question else _COLOUR[briefing.risk]
     head = "? Question" if is_question else f"{_SIGN[briefing.risk]} {str(briefing.risk).capitalize()}"
     title = Text.assemble((head, f"bold {colour}"), f"  request {briefing.code}  {plain(briefing.agent)} ")

@@ -181,7 +181,7 @@ def _passed(request: Request | None) -> str:
     """What the gate did with a call that ran."""
     if request is None:
         return "only reads: ran at once"
-    if request.ask.kind is not Kind.ACTION:
+    if request.ask.kind is Kind.QUESTION:
         return "the agent goes on with it"
     undo = f"undo: assentry undo {request.code}" if request.undo_until is not None else "cannot be undone"
     if request.candidate.verdict.gate is GateKind.WATCH and not request.decided_by:

@@ -5,49 +5,40 @@ exist for this agent, it does not exist. There is no method here that decides.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from assentry.core.action import NOTHING_DECLARED, Declaration, Json
 from assentry.core.advance import advance
 from assentry.core.canonical import canonical, restore
 from assentry.core.change import Change
-from assentry.core.classify import profile
 from assentry.core.decision import Awaited, Cancel, Fail, Findable, Finish, Renew
-from assentry.core.declared import Said
-from assentry.core.let_by import LetBy, let_by, request_let_by
 from assentry.core.request import STOPS, Kind, Request, State
 from assentry.core.run import RunState
 from assentry.core.run_life import Progress
 from assentry.core.running import LEASE
 from assentry.core.switch import Setting
-from assentry.core.text import shortened
 from assentry.core.verdict import GateKind, Trigger
-from assentry.core.vouching import Definition, source_of
 from assentry.engine.asking import Named
 from assentry.engine.callers import every, moved, name_at_server
 from assentry.engine.calls import Calls
-from assentry.engine.clearing import cleared
 from assentry.engine.execution import Execution
 from assentry.engine.guard import in_run
-from assentry.engine.hiding import holding_what_hides
 from assentry.engine.holding import HeldRun
 from assentry.engine.judgement import Context
 from assentry.engine.office import Held, HeldUp, Office
 from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.proposal import refused_again
 from assentry.engine.questions import question
-from assentry.engine.schemas import check_fits, check_schema
+from assentry.engine.schemas import check_schema
 from assentry.engine.sealing import no_secret, redacted
 from assentry.engine.tool import OptionSpec, Tool, tool, tool_of
-from assentry.engine.vouching import KNOWN, Offer, check_listed
-from assentry.errors import Conflict, InvalidArguments, InvalidDecision, NotFound, PolicyMoved, RunPaused, RunStopped
+from assentry.errors import Conflict, InvalidArguments, NotFound, PolicyMoved, RunPaused, RunStopped
 from assentry.ports import View
-from assentry.system import clock
 
 T = TypeVar("T")
 
@@ -78,15 +69,6 @@ class Described:
     if_denied: str = ""
     needed_by: datetime | None = None
     idempotent: bool = False
-    server: str = ""
-    """The MCP server that offers it to the agent, where one does."""
-    about: Mapping[str, Json] = field(default_factory=dict)
-    """What else is said of it, such as the annotations of that server."""
-
-    @property
-    def definition(self) -> Definition:
-        """All of it by which a person who vouches for the action knows it again."""
-        return Definition(self.action, self.description, self.schema, self.declared, self.about)
 
 
 class Unheld(Execution):
@@ -110,7 +92,7 @@ class Unheld(Execution):
         """The error is on record; told twice, it is so once."""
         if request.state is State.FAILED and request.fence == fence:
             return request
-        told = shortened(str(redacted(self._vault, error, self._secrets(request))), 2_000)
+        told = str(redacted(self._vault, error, self._secrets(request)))[:2000]
         return await self._end(request, Fail(fence, told))
 
 
@@ -124,17 +106,12 @@ class AgentCalls:
         self._calls.asked_by = self.asked_by
         self._office = replace(office, asked_by=self.asked_by)
         self._store, self._judgement, self._hub = office.store, calls.judgement, office.hub
-        self.proved: Callable[[], Awaitable[None]] | None = None
-        """Raises where the agent is no longer who its token said: asked after every wait, before anything is done."""
 
     @property
     def is_trusted(self) -> bool:
         """The operator lists the agent in the policy and vouches for it."""
-        return self._judgement.vouches_for(self.agent)
-
-    def _believes(self, said: "Described") -> bool:
-        """The operator vouches for what is said of this action: for an agent, not for servers that it uses."""
-        return self.is_trusted and not said.server
+        entry = self._judgement.policy.agent_named(self.agent)
+        return entry is not None and entry.trusted
 
     # Proposing
 
@@ -142,17 +119,13 @@ class AgentCalls:
         """The action as it will be judged, and what the agent said of it that does not count."""
         if said.action.strip().casefold() in RESERVED:
             raise InvalidArguments(f"{said.action} is a word of Assentry's own; propose the action under another name")
-        trusted = self._believes(said)
-        _fits_here(said.schema, trusted)
-        _fits_beside(said)
+        _fits_here(said.schema, self.is_trusted)
         ignored: tuple[str, ...] = ()
         vouched = said
-        if not trusted:
+        if not self.is_trusted:
             vouched = replace(said, says="", options=(), if_denied="", idempotent=False, declared=NOTHING_DECLARED)
             names = ("says", "options", "if_denied", "idempotent")
             ignored = tuple(name for name in names if getattr(said, name))
-            if (ours := self._calls.tools.get(said.action)) is not None:
-                return _called_elsewhere(ours, said), ignored
         vault = self._office.vault
         options = tuple(
             replace(each, label=str(redacted(vault, each.label)), consequence=str(redacted(vault, each.consequence)))
@@ -161,47 +134,19 @@ class AgentCalls:
         made = tool(
             said.action, description=str(redacted(vault, said.description)), schema=said.schema,
             schema_text=canonical(said.schema) if said.schema is not None else "",
-            declared=vouched.declared, trusted=trusted,
-            claimed=NOTHING_DECLARED if trusted else said.declared,
+            declared=vouched.declared, trusted=self.is_trusted,
+            claimed=NOTHING_DECLARED if self.is_trusted else said.declared,
             says=str(redacted(vault, vouched.says)), options=options,
             if_denied=str(redacted(vault, vouched.if_denied)), needed_by=said.needed_by,
-            secret=said.secret, idempotent=vouched.idempotent, vouched_as_agent=trusted, **self._origin(said),
+            secret=said.secret, idempotent=vouched.idempotent,
         )  # fmt: skip
         return made, ignored
 
-    def _origin(self, said: Described) -> dict[str, Any]:
-        """By what a tool of an agent that nobody trusts is known."""
-        if self._believes(said):
-            return {}
-        about = redacted(self._office.vault, dict(said.about))
-        return {"source": self._source(said.server), "definition": said.definition.digest, "about": about}
-
-    def _source(self, server: str) -> str:
-        return source_of(self.agent, no_secret("server", server))
-
-    async def offer(self, tools: Sequence[Described], server: str = "") -> list[str]:
-        """How each of these tools stands. Those of which nobody has heard are put before people, on one card."""
-        check_listed(len(tools))
-        for said in tools:
-            _fits_here(said.schema, self._believes(said))
-            _fits_beside(said)
-        if self.is_trusted and not server:
-            return [KNOWN for _ in tools]
-        offers = {
-            said.definition.digest: Offer(said.definition, said.definition.digest)
-            for said in tools
-            if said.action not in self._calls.tools
-        }
-        found = await self._calls.vouching.offered(self.agent, self._source(server), tuple(offers.values()))
-        return [KNOWN if said.action in self._calls.tools else found[said.definition.digest] for said in tools]
-
-    async def proposed(
+    async def propose(
         self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
         fired: tuple[Trigger, ...] = (), caller: str = "",
-    ) -> tuple[Request | None, LetBy | None]:  # fmt: skip
-        """The call is judged and on record: it waits, may begin, or is refused; without a request it simply runs.
-
-        Beside it stands who or what lets it run.
+    ) -> Request | None:  # fmt: skip
+        """The call is judged and on record: it waits, may begin, or is refused. `None`: it simply runs.
 
         In a run only for whoever holds it. While a person has paused the agent it waits for `patience` seconds. The
         `caller` is the process of the agent that waits, where nothing but that process can find the request again.
@@ -211,50 +156,23 @@ class AgentCalls:
             raise InvalidArguments("the arguments of an action are given by name, as an object")
         if not self.is_trusted:
             _cheap_together(made.schema, plain)
-            if made.trusted:  # registered by trusted code: it takes these arguments and no others
-                try:
-                    check_fits(plain, made.schema, f"the call of {made.name}")
-                except InvalidDecision as problem:
-                    raise InvalidArguments(str(problem)) from None
         _told_plainly(context)
         await self._until_go(patience)
         active = await self.held(context.run, fence) if context.run else None
         if active is not None:
             context = in_run(context, active, made.name, plain)
-        made, fired = holding_what_hides(made, plain, fired)
-        prepared = await self._calls.look_up(self._calls.prepare(made, plain, context, {}, fired))
-        while self._calls.runs_at_once(prepared):
+        prepared = self._calls.prepare(made, plain, context, {}, fired)
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
             if active is not None:
                 await active.read_once()
-            if self._calls.may_run_now(prepared):
-                self._calls.note(prepared)
-                return None, let_by(prepared.verdict, prepared.assessment)
-            await self._until_go(patience)
-            if active is not None:
-                active = await self.held(context.run, fence)
-            prepared = self._calls.prepare(made, plain, replace(context, active=active), {}, fired)
+            return None
         named = self._named(caller)
         request, _ = await self._once_going(patience, lambda: self._calls.submit(prepared, start=False, caller=named))
-        request = self._own(request)
-        return request, request_let_by(request)
-
-    async def propose(
-        self, made: Tool, args: Mapping[str, Json], context: Context, *, fence: int = 0, patience: float = 0,
-        fired: tuple[Trigger, ...] = (), caller: str = "",
-    ) -> Request | None:  # fmt: skip
-        """As `proposed`, for whoever need not know what lets it run."""
-        request, _ = await self.proposed(
-            made, args, context, fence=fence, patience=patience, fired=fired, caller=caller
-        )
-        return request
-
-    async def renewed(self) -> None:
-        """The policy by which gates are foreseen is current."""
-        await self._judgement.renewed()
+        return self._own(request)
 
     def foreseen(self, made: Tool, args: Mapping[str, Json], fired: tuple[Trigger, ...] = ()) -> GateKind:
         """The gate that policy would have for the call. Nothing is proposed, and nobody hears of it."""
-        made, fired = holding_what_hides(made, args, fired)
         return self._calls.prepare(made, args, Context(agent=self.agent), {}, fired).verdict.gate
 
     def foreseen_as(self, said: Described, fired: tuple[Trigger, ...] = ()) -> GateKind | None:
@@ -264,13 +182,11 @@ class AgentCalls:
         """
         if said.schema is not None and _size_of(said.schema) > _SCHEMA_NODES:
             return None
-        trusted = self._believes(said)
-        if not trusted and (ours := self._calls.tools.get(said.action)) is not None:
-            return self.foreseen(_called_elsewhere(ours, said), {}, fired)
+        trusted = self.is_trusted
         made = tool(
             said.action, description=said.description, schema=said.schema, trusted=trusted,
             declared=said.declared if trusted else NOTHING_DECLARED,
-            claimed=NOTHING_DECLARED if trusted else said.declared, **self._origin(said),
+            claimed=NOTHING_DECLARED if trusted else said.declared,
         )  # fmt: skip
         return self.foreseen(made, {}, fired)
 
@@ -316,15 +232,9 @@ class AgentCalls:
         async def begun() -> Request:
             if await self._judgement.is_paused(request):
                 raise RunPaused("", "", "what it belongs to is paused")
-            latest, version = await cleared(self._judgement, calls.execution, made, request)
-            if latest.state is State.PENDING:
-                raise Conflict(
-                    f"request {latest.code} waits for people again, because the policy changed since it was approved: "
-                    f"{'; '.join(latest.changes)}; wait for its outcome",
-                    request_id=latest.id, code=latest.code, state=str(latest.state),
-                )  # fmt: skip
-            if latest.state is not request.state:
-                raise refusal(latest)
+            reason, version = await self._judgement.objection(made, request)
+            if reason:
+                raise refusal(await calls.execution.withdraw(request, reason))
             counts = request.candidate.action.name not in STOPS
             return await calls.begun(request, active, policy=version, counts=counts)
 
@@ -427,7 +337,6 @@ class AgentCalls:
 
     async def held(self, run_id: str, fence: int) -> "ProxiedRun":
         """The agent's own run, held under this fence; it may do its next thing."""
-        began = clock()
         run = await self._store.run(self._office.workspace, run_id)
         if run is None or run.agent != self.agent or run.asked_by != self.asked_by:
             raise NotFound("you have no such run")
@@ -435,7 +344,6 @@ class AgentCalls:
             raise InvalidArguments(f"run {run.code} is held under a fence; send the one that you were given with it")
         active = ProxiedRun(self._office, run, 0)
         active.take(fence)
-        active.looked(began)
         if run.state is RunState.PAUSED:
             raise RunPaused(run.code, run.by, run.reason)
         active.enter_gate()
@@ -456,7 +364,6 @@ class AgentCalls:
                 raise stopped_or_paused(held) from None
 
     async def _until_go(self, patience: float) -> None:
-        waits = self._judgement.held_up(self.agent) is not None
         try:
             await self._judgement.until_go(self.agent, patience)
         except RunStopped as stopped:
@@ -464,8 +371,6 @@ class AgentCalls:
             if switch is not None and switch.setting is Setting.PAUSE:
                 raise RunPaused("", switch.by, switch.reason, says=switch.says) from stopped
             raise
-        if waits and self.proved is not None:
-            await self.proved()
 
     def _execution(self, worker: str, lease: timedelta = LEASE) -> Unheld:
         office = self._office
@@ -490,10 +395,6 @@ class ProxiedRun(HeldRun):
         self._fence = fence
         self._lost = fence != self._record.fence
 
-    def looked(self, began: float) -> None:
-        """Its record was read from then on."""
-        self._looked = began
-
     async def count_day(self) -> None:
         """What the agent's other runs cost today is known, where policy looks at that."""
         await self._tally.count_the_day()
@@ -501,25 +402,6 @@ class ProxiedRun(HeldRun):
     async def read_once(self) -> None:
         """A call that simply runs is a step too."""
         await self._move(lambda fence: Progress(fence, steps=1))
-
-
-def _called_elsewhere(ours: Tool, said: Described) -> Tool:
-    """A tool that trusted code registered here, as an agent that nobody trusts calls and carries it out.
-
-    It is judged by what that code says of it. What the agent says of its effect can only raise that.
-    """
-    heard = Said(ours.declared, source=said.declared, believed=False)
-    return replace(
-        ours, profile=profile(ours.name, ours.description, ours.schema, heard), claimed=said.declared, believed=False,
-        secret=ours.secret | said.secret, needed_by=said.needed_by, function=None, signature=None, undo=None,
-        verify=None, refresh=None, detached=False,
-    )  # fmt: skip
-
-
-def _fits_beside(said: Described) -> None:
-    """What is said beside the schema is no larger than one may be."""
-    if said.about and len(canonical(said.about)) > _SCHEMA_BYTES:
-        raise InvalidArguments(f"hints are larger than {_SCHEMA_BYTES // 1024} KiB; leave out what is not needed")
 
 
 def stopped_or_paused(held: Held) -> RunStopped:
@@ -534,7 +416,7 @@ def _is_ready(request: Request, made: Tool) -> None:
     if request.state is State.APPROVED or (request.state is State.UNKNOWN and request.is_idempotent):
         return
     named = {"request_id": request.id, "code": request.code, "state": str(request.state)}
-    if request.ask.kind is not Kind.ACTION:
+    if request.ask.kind is Kind.QUESTION:
         raise Conflict(f"request {request.code} is a question; there is nothing to carry out", **named)
     if request.state is State.PENDING:
         raise Conflict(f"request {request.code} waits for a person; wait for its outcome first", **named)

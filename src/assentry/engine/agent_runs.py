@@ -18,7 +18,6 @@ from assentry.core.request import STOPS, Request, State
 from assentry.core.run import PlanStep, Run, RunState
 from assentry.core.run_life import Failed, Finished, Live, Park, RunEvent, Stopped
 from assentry.core.running import LEASE
-from assentry.core.text import shortened
 from assentry.engine.agent_calls import AgentCalls, ProxiedRun
 from assentry.engine.holding import as_json
 from assentry.engine.hosting import Resumption, begin, begin_inside, new_run, taken_up
@@ -131,7 +130,6 @@ class AgentRuns(AgentCalls):
             raise InvalidArguments(f"a run stops at one of: {', '.join(sorted(STOPS))}")
         await self._until_go(0)
         active = await self.held(run_id, fence)
-        await self.renewed()
         prepared = stop_call(self._calls, Context(agent=self.agent), active, point)
         if prepared is None:
             return None
@@ -159,7 +157,7 @@ class AgentRuns(AgentCalls):
 
     async def fail_run(self, run_id: str, fence: int, error: str) -> Run:
         """The run is over, and what went wrong is on record."""
-        told = shortened(str(redacted(self._office.vault, error)), 2_000)
+        told = str(redacted(self._office.vault, error))[:2000]
         return await self._ended(run_id, fence, Failed(fence, told), RunState.FAILED)
 
     async def cancel_run(self, run_id: str, reason: str = "") -> Run:

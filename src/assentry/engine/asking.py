@@ -15,23 +15,19 @@ from assentry.core.audit import Entry
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change
 from assentry.core.decision import Awaited, Findable
-from assentry.core.grant import spending, use
-from assentry.core.judge import merged, why_not_granted
-from assentry.core.policy import Policy
+from assentry.core.grant import covers, spending, use
 from assentry.core.request import Ask, Executor, Kind, Option, Request, State
 from assentry.core.situation import Standing
 from assentry.core.verdict import GateKind, Trigger, Verdict
-from assentry.core.vouching import UNKNOWN_TOOL
 from assentry.engine.callers import Callers, depends, moved
 from assentry.engine.execution import Execution
 from assentry.engine.importing import not_while_importing
-from assentry.engine.judgement import Context, Judgement, definition_of
+from assentry.engine.judgement import Context, Judgement, merged
 from assentry.engine.office import Outpaced, nobody_holds
 from assentry.engine.pressure import Throttle
-from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed, unsealed
+from assentry.engine.sealing import holds_marks, marks_in, redacted, sealed
 from assentry.engine.threads import in_thread
 from assentry.engine.tool import OptionSpec, Tool, looked_up, resolved
-from assentry.engine.vouching import Offer, Vouching
 from assentry.engine.wait_notice import notice
 from assentry.engine.waiting import Hub
 from assentry.errors import (
@@ -39,7 +35,6 @@ from assentry.errors import (
     DuplicateStep,
     GrantSpent,
     InvalidArguments,
-    PolicyMoved,
 )
 from assentry.ports import Store, Vault, View
 
@@ -66,10 +61,6 @@ class Prepared:
     """Triggers that judging alone would not find again."""
     standing: Standing | None = None
     """Where its run stood when it was judged."""
-    policy: int = 0
-    """The version of the policy by which it was judged: it goes on record under no other."""
-    until: float = 0.0
-    """Until when it may run by what it was judged by, as the judgement's clock counts."""
 
 
 @dataclass(slots=True)
@@ -124,7 +115,6 @@ class Asking:
         self.on_wait: Callable[[Request], None] = notice()
         self.vault, self.tools, self.callers = vault, tools, callers
         self.throttle = Throttle(store, workspace)
-        self.vouching = Vouching(store, workspace, judgement, vault, self.throttle, new_code)
 
     def prepare(
         self,
@@ -137,41 +127,17 @@ class Asking:
         """The call, judged on what its arguments say. Touches nothing."""
         if context.key and not context.run:
             context = replace(context, run=context.agent)
-        # Asked before judging: should another one become active in between, it is taken for the older one.
-        now, policy, until = datetime.now(UTC), self.judgement.version, self.judgement.until
-        if context.active is not None:
-            until = min(until, context.active.until)
+        now = datetime.now(UTC)
         standing = self.judgement.standing(context, now)
         action, assessment, verdict = self.judgement.judged(tool, args, context, now, fired=fired, standing=standing)
         if context.active is not None and verdict.gate is GateKind.RUN and not assessment.only_reads:
             # In a run it is put on record with its result, so that a run that is taken again does not repeat it.
             verdict = replace(verdict, gate=GateKind.WATCH)
-        return Prepared(
-            tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing, policy=policy,
-            until=until,
-        )  # fmt: skip
+        return Prepared(tool, args, context, action, assessment, verdict, injected, fired=fired, standing=standing)
 
     def runs_at_once(self, prepared: Prepared) -> bool:
         """The call need not be on record before it runs; a line about it will be, soon."""
         return prepared.verdict.gate is GateKind.RUN and prepared.tool.facts is None and not prepared.tool.detached
-
-    def may_run_now(self, prepared: Prepared) -> bool:
-        """What it was judged by still holds. Asked last of all, right before a call that simply runs does."""
-        return self.judgement.holds(prepared.until)
-
-    async def judged_anew(self, prepared: Prepared, patience: float | None) -> Prepared:
-        """The call, judged by what is read now: it could not run while what it was judged by was known to hold."""
-        active = prepared.context.active
-        if active is not None:
-            await active.until_going()
-        else:
-            await self.judgement.until_go(prepared.context.agent, patience)
-        await self.judgement.renewed()
-        return self.prepared_again(prepared)
-
-    def prepared_again(self, prepared: Prepared) -> Prepared:
-        """The same call, judged by what is known now."""
-        return self.prepare(prepared.tool, prepared.args, prepared.context, prepared.injected, prepared.fired)
 
     def note(self, prepared: Prepared) -> None:
         """A line about a call that simply runs is on its way to the log."""
@@ -196,14 +162,12 @@ class Asking:
 
     def _judged(self, prepared: Prepared) -> Prepared:
         """The call, judged on where its run stands by now."""
-        now, context, policy = datetime.now(UTC), prepared.context, self.judgement.version
+        now, context = datetime.now(UTC), prepared.context
         standing = self.judgement.standing(context, now)
         action, assessment, verdict = self.judgement.judged(
             prepared.tool, prepared.args, context, now, prepared.looked_up, prepared.fired, standing=standing
         )
-        return replace(
-            prepared, action=action, assessment=assessment, verdict=verdict, standing=standing, policy=policy
-        )  # fmt: skip
+        return replace(prepared, action=action, assessment=assessment, verdict=verdict, standing=standing)
 
     async def submit(
         self, prepared: Prepared, *, start: bool = True, request_id: str | None = None, caller: Named | None = None
@@ -216,8 +180,7 @@ class Asking:
         not_while_importing(f"{prepared.tool.name} is called")
         request_id = request_id or str(uuid7())
         given = prepared.args
-        tool = prepared.tool
-        clean, secret = sealed(self.vault, request_id, given, tool.secret, hides=tool.hides)
+        clean, secret = sealed(self.vault, request_id, given, prepared.tool.secret)
         passed = [value for name in prepared.tool.secret if isinstance(value := prepared.args.get(name), str)]
         context = self.discreet(prepared.context, passed)
         hidden = [self.vault.unseal(request_id, each) for each in secret.values()]
@@ -236,27 +199,16 @@ class Asking:
         spent: set[str] = set()
         while True:
             try:
-                made = await self._recorded(prepared, request_id, secret, start, caller)
-                await self._met(prepared)
-                return made, True
+                return await self._recorded(prepared, request_id, secret, start, caller), True
             except DuplicateStep as known:
                 there = await self._existing(known, prepared)
                 return await self._waited_for_too(there, None if prepared.tool.detached else caller), False
             except GrantSpent as gone:
                 spent.add(gone.grant_id)
-            except PolicyMoved:
-                await self.judgement.refresh()
             except Outpaced as faster:
                 assert active is not None  # noqa: S101  only a run is outpaced
                 active._saw(faster.run)
             prepared = self._rejudged(prepared, given, hidden, spent)
-
-    async def _met(self, prepared: Prepared) -> None:
-        """A tool that waits because nobody knows it is on the card of its source as well."""
-        verdict, action = prepared.verdict, prepared.action
-        if verdict.gate.holds and any(each.name == UNKNOWN_TOOL for each in verdict.triggers):
-            offer = Offer(replace(definition_of(prepared.tool), about=prepared.tool.about), action.definition)
-            await self.vouching.met(action.agent, action.source, offer)
 
     async def _recorded(
         self, prepared: Prepared, request_id: str, secret: dict[str, str], start: bool, caller: Named | None
@@ -299,7 +251,6 @@ class Asking:
         The facts are those of what was given, since those are true, except where they would tell a secret.
         """
         now, context, known, fired = datetime.now(UTC), prepared.context, prepared.looked_up, prepared.fired
-        policy = self.judgement.version
         judge, standing = self.judgement.judged, self.judgement.standing(context, now)
         action, shown, verdict = judge(prepared.tool, prepared.args, context, now, known, fired, without, standing)
         _, full, on_all = judge(prepared.tool, given, context, now, known, fired, without, standing)
@@ -315,9 +266,7 @@ class Asking:
             verdict = on_all
         if context.active is not None and verdict.gate is GateKind.RUN and not shown.only_reads:
             verdict = replace(verdict, gate=GateKind.WATCH)
-        return replace(
-            prepared, action=action, assessment=shown, verdict=verdict, standing=standing, policy=policy
-        )  # fmt: skip
+        return replace(prepared, action=action, assessment=shown, verdict=verdict, standing=standing)
 
     def _is_discreet(self, fact: Fact, hidden: Sequence[str]) -> bool:
         told: Json = [fact.says, fact.value]
@@ -352,9 +301,7 @@ class Asking:
             draft_of=context.draft_of,
             standing=prepared.standing,
             # What is passed beside the arguments (an object, a client) makes it another call.
-            same=""
-            if prepared.injected
-            else digest(self.asked_by, "action", candidate.content_digest, prepared.action.source),
+            same="" if prepared.injected else digest(self.asked_by, "action", candidate.content_digest),
         )
         worker = self.execution.worker if start else ""
 
@@ -364,14 +311,12 @@ class Asking:
             change = opened(ask, view.now, worker=worker, lease=self.execution.lease, sealed=secret, caller=caller)
             if active is not None:
                 change = replace(change, run=active._progress(view, candidate))
-            return change if verdict.grant is None else _charged(change, prepared, view, policy)
+            return change if verdict.grant is None else _charged(change, prepared, view)
 
-        active, policy = context.active, self.judgement.policy
+        active = context.active
         grants = () if verdict.grant is None else (verdict.grant,)
         run_id = None if active is None else active.id
-        change = await self.store.transact(
-            self.workspace, None, step, grants=grants, run=run_id, agent=context.agent, policy=prepared.policy
-        )
+        change = await self.store.transact(self.workspace, None, step, grants=grants, run=run_id, agent=context.agent)
         assert change is not None  # noqa: S101  the step always opens a request
         assert change.request is not None  # noqa: S101
         if active is not None:
@@ -411,8 +356,7 @@ class Asking:
             return None
         # A secret that the agent left to the tool's own default has no mark yet.
         marks = dict.fromkeys(marks_in(known.ask.candidate.args_text), "")
-        tool = prepared.tool
-        clean, _ = sealed(self.vault, known.id, prepared.args, tool.secret, marks, tool.hides)
+        clean, _ = sealed(self.vault, known.id, prepared.args, prepared.tool.secret, marks)
         return _same_call(known, replace(prepared, args=clean))
 
     async def _waited_for_too(self, request: Request, caller: Named | None) -> Request:
@@ -450,13 +394,11 @@ class Asking:
         changes = spec.change(prepared.args) if callable(spec.change) else spec.change or {}
         args = dict(changes) if spec.instead else {**prepared.args, **changes}
         plain = tool.signature.plain(args) if tool.signature is not None else restore(canonical(args))
-        plain, hidden = sealed(self.vault, request_id, plain, tool.secret, secret, tool.hides)
+        plain, hidden = sealed(self.vault, request_id, plain, tool.secret, secret)
         secret.update(hidden)
-        now, standing = datetime.now(UTC), prepared.standing
-        action, assessment, verdict = self.judgement.judged(tool, plain, prepared.context, now, standing=standing)
-        if hidden:
-            full = unsealed(self.vault, request_id, plain, secret)
-            verdict = merged(self.judgement.judged(tool, full, prepared.context, now, standing=standing)[2], verdict)
+        action, assessment, verdict = self.judgement.judged(
+            tool, plain, prepared.context, datetime.now(UTC), standing=prepared.standing
+        )
         candidate = self.judgement.candidate(tool, action, assessment, replace(verdict, grant=None), prepared.context)
         return Option(spec.label, spec.consequence, candidate, tool.undo is not None, tool.idempotent)
 
@@ -480,9 +422,7 @@ def claims(context: Context) -> dict[str, Json]:
 def _same_call(request: Request, prepared: Prepared) -> Request:
     """The request, if it was made by exactly this call."""
     content = digest(prepared.action.name, prepared.tool.schema_text, canonical(prepared.args))
-    there, here = request.ask.candidate.action.source, prepared.action.source
-    # What another server calls the same is another tool; an agent that is trusted by now names no source any more.
-    if request.ask.candidate.content_digest != content or (there and here and there != here):
+    if request.ask.candidate.content_digest != content:
         raise Conflict(
             f"step {prepared.context.key!r} was used for another call (request {request.code}); "
             "give each call of a run a key of its own",
@@ -491,11 +431,11 @@ def _same_call(request: Request, prepared: Prepared) -> Request:
     return request
 
 
-def _charged(change: Change, prepared: Prepared, view: View, policy: Policy) -> Change:
+def _charged(change: Change, prepared: Prepared, view: View) -> Change:
     """The change with the grant that allowed it used once, checked by the database's clock."""
     assert change.request is not None  # noqa: S101  it opens a request
     grant = view.grants[0] if view.grants else None
-    if grant is None or why_not_granted(policy, grant, prepared.action, prepared.assessment, view.now) is not None:
+    if grant is None or not covers(grant, prepared.action, prepared.assessment, view.now):
         raise GrantSpent(
             "the grant no longer covers this; it is judged without it", grant_id=prepared.verdict.grant or ""
         )

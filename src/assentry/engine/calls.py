@@ -11,7 +11,6 @@ from assentry.core.request import Executor, Request, State
 from assentry.core.run import Run
 from assentry.core.switch import Setting
 from assentry.engine.asking import Asking, Named, Prepared
-from assentry.engine.clearing import cleared
 from assentry.engine.freshness import still_true
 from assentry.engine.holding import HeldRun
 from assentry.engine.judgement import Context
@@ -111,8 +110,6 @@ class Calls(Asking):
             with self.hub.hearing(request_id) as ear:
                 request, _ = await self._submitted(prepared, patience, request_id)
                 ours = request.id == request_id
-                if ours and request.state is State.RUNNING:
-                    return request  # another policy, which lets it run, is active by now
                 heard, active = ear if ours else None, prepared.context.active
                 ended = await self._decided(prepared.tool, request, patience, heard, active, ours=ours)
             if ours or ended.state is not State.CANCELLED or ended.word == "dismiss" or request.ask.step:
@@ -131,9 +128,10 @@ class Calls(Asking):
             )
         except asyncio.CancelledError:
             # It may be on record all the same. What waits is also waited for by others, if they asked for the same.
-            # Whether it waits or runs is known only to whoever put it there: another policy may be active by then.
-            await asyncio.shield(self._given_up(request_id))
-            await asyncio.shield(self.execution.did_not_run(self.workspace, request_id, 1, unasked=True))
+            if prepared.verdict.gate.holds:
+                await asyncio.shield(self._given_up(request_id))
+            else:
+                await asyncio.shield(self.execution.did_not_run(self.workspace, request_id, 1))
             raise
 
     async def _decided(
@@ -176,11 +174,10 @@ class Calls(Asking):
             request = latest
             if active is None and self.judgement.switches:
                 await self._until_go(request, patience)
+            reason, version = await self.judgement.objection(tool, request)
+            if reason:
+                return await self.execution.withdraw(request, reason)
             try:
-                request, version = await cleared(self.judgement, self.execution, tool, request)
-                if request.state is not State.APPROVED:
-                    ear = None
-                    continue
                 return await self.begun(request, active, policy=version)
             except (HeldUp, PolicyMoved):
                 await self.judgement.refresh()
@@ -203,7 +200,9 @@ class Calls(Asking):
             raise Parked(request.id, request.code, request.candidate.says)
         await self.judgement.until_go(request.ask.agent)
 
-    async def begun(self, request: Request, active: HeldRun | None, *, policy: int, counts: bool = True) -> Request:
+    async def begun(
+        self, request: Request, active: HeldRun | None, *, policy: int | None, counts: bool = True
+    ) -> Request:
         """Intent is on record; inside a run together with what it uses up, and only while the run is ours.
 
         `policy` is the version by which it may begin.

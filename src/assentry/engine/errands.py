@@ -13,15 +13,13 @@ from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from assentry.core.action import NOTHING_DECLARED, Declaration, Json
 from assentry.core.canonical import canonical, restore
-from assentry.core.let_by import LetBy, request_let_by
 from assentry.core.request import Request, State
 from assentry.core.verdict import GateKind, Trigger
-from assentry.core.vouching import Definition, source_of
-from assentry.engine.agent_calls import AgentCalls, Described
+from assentry.engine.agent_calls import AgentCalls
 from assentry.engine.judgement import Context
 from assentry.engine.outcomes import refusal
 from assentry.engine.sealing import unsealed
@@ -34,8 +32,6 @@ LEASE = timedelta(minutes=10)
 """How long such a call may take before its outcome counts as unknown."""
 LOCK_SECONDS = 30.0
 """How long a call waits for another process that has the notes; they are held for a few milliseconds."""
-MOST_LEFT_OPEN = 500
-"""Calls of one session of which it is not known yet if they were made; of older ones nothing is put on record."""
 _OPEN = (str(State.PENDING), str(State.APPROVED))
 
 
@@ -59,10 +55,6 @@ class Errand:
     """A digest of how it is described by others; described otherwise, it is another call."""
     why: str = ""
     """What whoever decides is told beside it, as the caller's word."""
-    server: str = ""
-    """The MCP server that offers the tool, where one does."""
-    about: Mapping[str, Json] = field(default_factory=dict)
-    """What else that server says of it: part of its definition."""
 
     @property
     def digest(self) -> str:
@@ -84,13 +76,6 @@ class Told:
     args: Mapping[str, Json] | None = None
     """What is carried out, once it has begun."""
     fence: int = 0
-    by: str = ""
-    """Who or what lets it run, as in `LetBy`; nothing where that is not known."""
-
-    @property
-    def is_meant(self) -> bool:
-        """A person, a rule or a grant lets it run, and not just that nothing holds it."""
-        return self.by in (LetBy.PERSON, LetBy.RULE, LetBy.GRANT)
 
     @property
     def waits(self) -> bool:
@@ -110,14 +95,13 @@ class Errands(Protocol):
 
     async def propose(self, errand: Errand, key: str) -> Told: ...
     async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]: ...
-    async def offer(self, errands: Sequence[Errand]) -> None: ...
     async def decided(self, told: Told, seconds: float) -> Told: ...
     async def begin(self, told: Told, attempt: str) -> Told: ...
     async def renew(self, request_id: str, fence: int) -> None: ...
     async def report(self, request_id: str, fence: int, result: Json, error: str = "") -> None: ...
 
 
-_Said = tuple[Mapping[str, Json] | None, str, str, bool, Declaration, str, Mapping[str, Json]]
+_Said = tuple[Mapping[str, Json] | None, str, str, bool, Declaration]
 
 
 class LocalErrands:
@@ -131,25 +115,12 @@ class LocalErrands:
         """The call is judged and on record; proposed again with the same key, it is found."""
         made, fired = self._described(errand)
         context = Context(agent=self._calls.agent, key=key, why=errand.why)
-        request, by = await self._calls.proposed(made, errand.args, context, fired=fired)
-        return Told("", "", "allowed", by=by or "") if request is None else _told(request)
+        request = await self._calls.propose(made, errand.args, context, fired=fired)
+        return Told("", "", "allowed") if request is None else _told(request)
 
     async def gates(self, errands: Sequence[Errand]) -> list[GateKind | None]:
         """The gate that each of these calls would have, if it could be proposed; nothing is proposed."""
-        await self._calls.renewed()
         return [self._foreseen(errand) for errand in errands]
-
-    async def offer(self, errands: Sequence[Errand]) -> None:
-        """The tools that these calls are of: those that nobody knows are put before people, on one card."""
-        described = [
-            Described(
-                each.action, each.description, each.schema, declared=each.effect, server=each.server, about=each.about
-            )
-            for each in errands
-            if not each.trusted
-        ]
-        for server in {each.server: None for each in described}:
-            await self._calls.offer([each for each in described if each.server == server], server)
 
     def _foreseen(self, errand: Errand) -> GateKind | None:
         try:
@@ -160,26 +131,18 @@ class LocalErrands:
 
     def _described(self, errand: Errand) -> tuple[Tool, tuple[Trigger, ...]]:
         fired = (Trigger("definition", errand.alarm, GateKind.HARD),) if errand.alarm else ()
-        said = (
-            errand.schema, errand.action, errand.description, errand.trusted, errand.effect, errand.server,
-            errand.about,
-        )  # fmt: skip
+        said = (errand.schema, errand.action, errand.description, errand.trusted, errand.effect)
         known = self._made.get(errand.name)
         if known is not None and known[0][0] is errand.schema and known[0][1:] == said[1:]:
             return known[1], fired
         made = tool(
             errand.action, description=errand.description, schema=errand.schema,
             schema_text=canonical(errand.schema) if errand.schema is not None else "", trusted=errand.trusted,
-            claimed=errand.effect, **({} if errand.trusted else self._origin(errand)),
+            claimed=errand.effect,
         )  # fmt: skip
         if errand.schema is not None:  # one that nobody has described may have any name
             self._made[errand.name] = (said, made)
         return made, fired
-
-    def _origin(self, errand: Errand) -> dict[str, Any]:
-        made = Definition(errand.action, errand.description, errand.schema, errand.effect, errand.about)
-        source = source_of(self._calls.agent, errand.server)
-        return {"source": source, "definition": made.digest, "about": errand.about}
 
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
@@ -189,8 +152,7 @@ class LocalErrands:
         """The approval is used up; what is carried out now is exactly this."""
         request = await self._calls.begin(told.id, attempt=attempt, lease=LEASE)
         args = unsealed(self._vault, request.id, restore(request.candidate.args_text), request.sealed)
-        by = request_let_by(request) or ""
-        return Told(request.id, request.code, str(request.state), "", args, request.fence, by)
+        return Told(request.id, request.code, str(request.state), "", args, request.fence)
 
     async def renew(self, request_id: str, fence: int) -> None:
         """It is still being carried out."""
@@ -207,7 +169,7 @@ class LocalErrands:
 def _told(request: Request) -> Told:
     fine = request.state in (State.PENDING, State.APPROVED, State.RUNNING, State.DONE, State.FAILED, State.UNKNOWN)
     says = f"request {request.code} is {request.state}" if fine else str(refusal(request))
-    return Told(request.id, request.code, str(request.state), says, by=request_let_by(request) or "")
+    return Told(request.id, request.code, str(request.state), says)
 
 
 @dataclass(slots=True)
@@ -219,9 +181,8 @@ class Noted:
     begun: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """What is to be reported, by the other program's name for the call: the request, its fence, and the digest of what
     may run."""
-    let: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """What nobody but the other program itself lets run, by its name for the call: the request and the digest of the
-    call. It begins only once it is known that it ran."""
+    pins: dict[str, str] = field(default_factory=dict)
+    """How the tools were described when they were last let through."""
     turn: str = ""
     """Another one each time an approval was used: until then the same call has the same key."""
 
@@ -283,13 +244,12 @@ class Notebook:
 def _read(text: str) -> Noted:
     known = json.loads(text)
     begun = {str(call): (str(each[0]), int(each[1]), str(each[2])) for call, each in known.get("begun", {}).items()}
-    asked = {str(name): str(text) for name, text in known.get("asked", {}).items()}
-    let = {str(call): (str(each[0]), str(each[1])) for call, each in known.get("let", {}).items()}
-    return Noted(asked, begun, let, str(known.get("turn", "")))
+    asked, pins = ({str(name): str(text) for name, text in known.get(each, {}).items()} for each in ("asked", "pins"))
+    return Noted(asked, begun, pins, str(known.get("turn", "")))
 
 
 def _written(noted: Noted) -> str:
-    return json.dumps({"asked": noted.asked, "begun": noted.begun, "let": noted.let, "turn": noted.turn})
+    return json.dumps({"asked": noted.asked, "begun": noted.begun, "pins": noted.pins, "turn": noted.turn})
 
 
 async def proposed(errands: Errands, errand: Errand, notebook: Notebook, fresh: str, *, steady: bool = False) -> Told:
@@ -327,15 +287,6 @@ async def begun(errands: Errands, errand: Errand, notebook: Notebook, told: Told
         noted.begun[call] = (began.id, began.fence, let_go.digest)
         noted.turn = token_hex(8)
     return began
-
-
-def left_open(notebook: Notebook, errand: Errand, told: Told, call: str) -> None:
-    """The other program decides whether the call is made: nothing begins before it has run, so that nothing stays open
-    if it does not."""
-    with notebook.opened() as noted:
-        noted.let[call] = (told.id, errand.digest)
-        for old in list(noted.let)[:-MOST_LEFT_OPEN]:
-            del noted.let[old]
 
 
 def forget(notebook: Notebook, errand: Errand) -> None:

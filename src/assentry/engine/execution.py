@@ -17,14 +17,12 @@ from assentry.core.advance import advance
 from assentry.core.audit import Entry
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.change import Change, entry
-from assentry.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Rejudged, Renew
-from assentry.core.grant import is_live
+from assentry.core.decision import Begin, BeginUndo, Cancel, Event, Fail, Finding, Finish, Reconcile, Renew
 from assentry.core.request import NEVER_RAN, Request, State
 from assentry.core.run import Run
 from assentry.core.run_life import Charge, advance_run
 from assentry.core.running import LEASE
 from assentry.core.scope import cost, uses
-from assentry.core.text import shortened
 from assentry.engine.office import Held, nobody_holds
 from assentry.engine.portal import Portal
 from assentry.engine.sealing import redacted, unsealed
@@ -34,7 +32,6 @@ from assentry.errors import (
     ActionFailed,
     AssentryError,
     Conflict,
-    GrantMoved,
     GuardError,
     InvalidArguments,
     LeaseLost,
@@ -86,20 +83,18 @@ class Execution:
         self,
         request: Request,
         *,
-        policy: int,
         run: str | None = None,
         holding: Callable[[View, Request], Run | None] | None = None,
+        policy: int | None = None,
     ) -> Request:
         """Intent is on record and the permit is used; whoever gets here runs it, nobody else does.
 
         Raises `HeldUp` where a stop switch holds its agent up, whatever was known of the switches before, and
-        `PolicyMoved` where another `policy` is active than the version by which it may begin, or where the grant that
-        allows it has ended.
+        `PolicyMoved` where another `policy` is active than the version by which it may begin.
 
         Inside a `run` only for the process that holds it: `holding` gives the run as it then is, or raises.
         """
         event = Begin(self.worker, self.lease, request.candidate.permit_digest)
-        granted = () if request.is_voted or (by := request.candidate.verdict.grant) is None else (by,)
 
         def step(view: View) -> Change | None:
             if view.request is None:
@@ -109,17 +104,14 @@ class Execution:
             if change is None or began is None or began.state is not State.RUNNING:
                 return change
             nobody_holds(view)
-            if granted and not any(is_live(grant, view.now) for grant in view.grants):
-                raise GrantMoved(policy, granted[0])
             if holding is None:
                 return change
             return replace(change, run=holding(view, began))
 
         try:
             change = await self._store.transact(
-                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent, policy=policy,
-                grants=granted,
-            )  # fmt: skip
+                request.workspace, request.id, step, hint=request, run=run, agent=request.ask.agent, policy=policy
+            )
         except asyncio.CancelledError:
             await asyncio.shield(self.did_not_run(request.workspace, request.id, request.fence + 1))
             raise
@@ -132,47 +124,22 @@ class Execution:
         self.hold(began)
         return began
 
-    async def did_not_run(self, workspace: str, request_id: str, fence: int, *, unasked: bool = False) -> None:
-        """Cancelled while intent was being put on record: if it is, so is that nothing came of it.
-
-        With `unasked`, only where it ran from the start: what was decided first is run by whoever began it then.
-        """
+    async def did_not_run(self, workspace: str, request_id: str, fence: int) -> None:
+        """Cancelled while intent was being put on record: if it is, so is that nothing came of it."""
 
         def step(view: View) -> Change | None:
             now = view.request
             ours = now is not None and now.state is State.RUNNING and now.worker == self.worker
-            if now is None or not ours or now.fence != fence or (unasked and now.word):
+            if now is None or not ours or now.fence != fence:
                 return None
             return advance(now, Fail(now.fence, NEVER_RAN), view.now)
 
         with suppress(AssentryError):
             await self._store.transact(workspace, request_id, step)
 
-    async def withdraw(self, request: Request, reason: str) -> tuple[Request, bool]:
-        """What was approved does not run after all; its permit is gone. False where it has moved on by itself."""
-        return await self._move_as_seen(request, Cancel("policy", f"not run although approved: {reason}"))
-
-    async def ask_again(self, request: Request, event: Rejudged, *, policy: int) -> tuple[Request, bool]:
-        """People are asked about what they approved as the `policy` of this version has it; its permit is gone.
-
-        False where it has moved on by itself: they may have been asked already, and have approved it anew.
-        """
-        return await self._move_as_seen(request, event, policy)
-
-    async def _move_as_seen(self, request: Request, event: Event, policy: int | None = None) -> tuple[Request, bool]:
-        """The request moved on by what was found out about it as it was seen; as it is, where it is another by now."""
-        latest = [request]
-
-        def step(view: View) -> Change | None:
-            latest[:] = [view.request or request]
-            if view.request is None or view.request.version != request.version:
-                return None
-            return advance(view.request, event, view.now)
-
-        change = await self._store.transact(request.workspace, request.id, step, policy=policy)
-        if change is None or change.request is None:
-            return latest[0], False
-        return change.request, True
+    async def withdraw(self, request: Request, reason: str) -> Request:
+        """What was approved does not run after all; its permit is gone."""
+        return await self._move(request, Cancel("policy", f"not run although approved: {reason}"))
 
     async def cancel(self, request: Request, agent: str, reason: str) -> Request:
         """Whoever asked for it no longer wants it."""
@@ -202,19 +169,11 @@ class Execution:
         finally:
             _KEY.reset(token)
 
-    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any], *, policy: int) -> Any:
-        """The function's result, after intent, the call, and the record of its end. `policy` is as in `begin`."""
-        _is_permitted(tool, request)
-        began = await self.begin(request, run=request.ask.run or None, holding=_charged, policy=policy)
-        return await self.carry_out(tool, began, injected)
-
-    async def carry_out(self, tool: Tool, request: Request, injected: Mapping[str, Any]) -> Any:
-        """The function's result, after the call and the record of its end. That it begins is on record already."""
+    async def run(self, tool: Tool, request: Request, injected: Mapping[str, Any], policy: int | None = None) -> Any:
+        """The function's result, after intent (unless already on record), the call, and the record of its end."""
         if request.state is not State.RUNNING:
-            raise PermitMismatch(
-                f"request {request.code} is {request.state} and has not begun here; propose it again",
-                request_id=request.id, code=request.code, state=str(request.state),
-            )  # fmt: skip
+            _is_permitted(tool, request)
+            request = await self.begin(request, run=request.ask.run or None, holding=_charged, policy=policy)
         token = _KEY.set(request.idempotency_key)
         try:
             values = self.values(tool, request)
@@ -291,7 +250,7 @@ class Execution:
             text = redacted(self._vault, f"{type(problem).__name__}: {problem}", self._secrets(request))
         except Exception:  # noqa: BLE001  an error that cannot be told is one all the same
             text = type(problem).__name__
-        return shortened(str(text), 2_000)
+        return str(text)[:2000]
 
     def _secrets(self, request: Request) -> list[str]:
         return [self._vault.unseal(request.id, secret) for secret in request.sealed.values()]

@@ -23,7 +23,6 @@ from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.asking import new_code
 from assentry.engine.callers import Callers
 from assentry.engine.calls import Calls
-from assentry.engine.clearing import cleared
 from assentry.engine.describing import check_patience, declaration, described, no_such_argument
 from assentry.engine.execution import Execution
 from assentry.engine.freshness import still_true
@@ -35,7 +34,7 @@ from assentry.engine.judgement import Context, Judgement
 from assentry.engine.notary import Notary
 from assentry.engine.office import Held, HeldUp, Office
 from assentry.engine.os_user import os_user
-from assentry.engine.outcomes import result_of
+from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.portal import Portal
 from assentry.engine.proposing import Proposer
 from assentry.engine.runs import ActiveRun
@@ -48,6 +47,7 @@ from assentry.errors import (
     GuardError,
     NotFound,
     Parked,
+    PolicyError,
     PolicyMoved,
 )
 from assentry.ports import Store, Vault
@@ -88,7 +88,7 @@ class Gate(Proposer):
         self._tools: dict[str, Tool] = {}
         self._context = Context(agent=agent)
         self._hub = Hub(store, workspace)
-        self._judgement = Judgement(store, workspace, fallback, vault, submit=self._portal.submit)
+        self._judgement = Judgement(store, workspace, fallback)
         worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._execution = Execution(store, vault, self._portal, worker, lease)
         user = asked_by if asked_by is not None else os_user()
@@ -115,7 +115,6 @@ class Gate(Proposer):
             until_go=self._judgement.until_go,
             look_again=self._judgement.refresh,
             limits=lambda: self._judgement.policy.limits,
-            known_for=self._judgement.known_for,
             counts_days=lambda: self._judgement.policy.limits.daily is not None,
         )
 
@@ -177,12 +176,15 @@ class Gate(Proposer):
                 log.warning("the log could not be sealed: %s", problem)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
-        if changed is None or any(key.startswith(("policy:", "grant:", "switch:", "tools:")) for key in changed):
+        if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
             self._portal.submit(self._refresh())
 
     async def _refresh(self) -> None:
         try:
-            await self._judgement.look_again()
+            await self._judgement.refresh()
+        except PolicyError as problem:
+            log.error("the active policy cannot be loaded, so everything that changes something waits: %s", problem)  # noqa: TRY400
+            self._judgement.lock_down("it does not load in this version; see the log")
         except AssentryError as problem:
             log.warning("the active policy could not be read and is tried again: %s", problem)
             await asyncio.sleep(RETRY_SECONDS)
@@ -404,11 +406,11 @@ class Gate(Proposer):
         if request.state is State.PENDING or await self._judgement.is_paused(request):
             raise Parked(request.id, request.code, request.candidate.says)
         if request.state is State.APPROVED:
+            reason, version = await self._judgement.objection(known, request)
+            if reason:
+                raise refusal(await self._execution.withdraw(request, reason))
             try:
-                request, version = await cleared(self._judgement, self._execution, known, request)
-                if request.state is not State.APPROVED:
-                    return await self.resume(request_id, patience, **injected)
-                return await self._execution.run(known, request, injected, policy=version)
+                return await self._execution.run(known, request, injected, version)
             except (Held, HeldUp, PolicyMoved):
                 await self._judgement.refresh()
                 return await self.resume(request_id, patience, **injected)

@@ -24,8 +24,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 UNSAID: Any = object()
-_LAPSED: Any = object()
-"""Instead of a result: what the call was judged by no longer held when it was about to run."""
 
 CONTEXT: ContextVar[Context | None] = ContextVar("assentry_context", default=None)
 
@@ -99,11 +97,9 @@ class Guarded(Generic[P, R]):
         prepared = self._prepared(args, kwargs)
         if active is None and self._calls.judgement.switches:
             await self._calls.judgement.until_go(prepared.context.agent, self._patience)
-        while self._calls.runs_at_once(prepared):
-            result = await self._run_bare(prepared)
-            if result is not _LAPSED:
-                return result
-            prepared = await self._calls.judged_anew(prepared, self._patience)
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
+            return await self._run_bare(prepared)
         if active is not None:
             return await self._in_run(prepared, active)
         return await self._admitted_and_run(prepared, self._patience)
@@ -135,18 +131,15 @@ class Guarded(Generic[P, R]):
         tool = self._calls.tool_for(request, self._tool)
         if request.state is not State.RUNNING:
             return result_of(request, tool)
-        return await self._calls.execution.carry_out(tool, request, prepared.injected)
+        return await self._calls.execution.run(tool, request, prepared.injected)
 
     def _blocking_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         prepared = self._prepared(args, kwargs)
         if self._calls.judgement.switches:
             self._until_go(prepared)
-        while self._calls.runs_at_once(prepared):
-            values = self._values(prepared)
-            if self._calls.may_run_now(prepared):
-                self._calls.note(prepared)
-                return self._tool.call(values, prepared.injected)  # type: ignore[no-any-return]
-            prepared = self._judged_anew(prepared)
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
+            return self._tool.call(self._values(prepared), prepared.injected)  # type: ignore[no-any-return]
         if on_event_loop():
             raise GuardError(
                 f"{self.name} may have to wait for a person, and waiting would stop the event loop it was called on; "
@@ -163,30 +156,17 @@ class Guarded(Generic[P, R]):
 
     def _until_go(self, prepared: Prepared) -> None:
         """No stop switch holds the agent up; on an event loop nobody waits for that."""
-        active, judgement = prepared.context.active, self._calls.judgement
-        if on_event_loop():
-            judgement.renew_beside()
-            judgement.turn_away(prepared.context.agent)
-        elif active is not None:
+        patience = 0 if on_event_loop() else self._patience
+        active, agent = prepared.context.active, prepared.context.agent
+        if active is not None and not on_event_loop():
             active.run_from_thread(active.until_going())
         else:
-            self._portal.run(judgement.until_go(prepared.context.agent, self._patience))
-
-    def _judged_anew(self, prepared: Prepared) -> Prepared:
-        """The call, judged by what is read now; an event loop is only held up while that is read."""
-        active, calls = prepared.context.active, self._calls
-        if on_event_loop():
-            self._until_go(prepared)
-            if active is not None:
-                active.going_beside()
-            return calls.prepared_again(prepared)
-        again = calls.judged_anew(prepared, self._patience)
-        return self._portal.run(again) if active is None else active.run_from_thread(again)
+            self._portal.run(self._calls.judgement.until_go(agent, patience))
 
     def _run_here(self, tool: Tool, request: Request, prepared: Prepared) -> Any:
         execution = self._calls.execution
         if tool.is_async:
-            return self._portal.run(execution.carry_out(tool, request, prepared.injected))
+            return self._portal.run(execution.run(tool, request, prepared.injected))
         try:
             result = execution.call(tool, request, prepared.injected)
         except (Exception, SystemExit) as problem:
@@ -199,20 +179,10 @@ class Guarded(Generic[P, R]):
         return result
 
     async def _run_bare(self, prepared: Prepared) -> Any:
-        """The result of a call that simply runs, or that what it was judged by holds no longer: then it did not."""
         values = self._values(prepared)
-        if not self._tool.is_async:
-            return await in_thread(self._call_bare, prepared, values)
-        if not self._calls.may_run_now(prepared):
-            return _LAPSED
-        self._calls.note(prepared)
-        return await self._tool.call(values, prepared.injected)
-
-    def _call_bare(self, prepared: Prepared, values: dict[str, Any]) -> Any:
-        if not self._calls.may_run_now(prepared):
-            return _LAPSED
-        self._calls.note(prepared)
-        return self._tool.call(values, prepared.injected)
+        if self._tool.is_async:
+            return await self._tool.call(values, prepared.injected)
+        return await in_thread(self._tool.call, values, prepared.injected)
 
     def _values(self, prepared: Prepared) -> dict[str, Any]:
         signature = self._tool.signature

@@ -34,13 +34,11 @@ from assentry.core.run_life import (
     advance_run,
 )
 from assentry.core.situation import Standing
-from assentry.core.text import shortened
 from assentry.engine.flights import Flights
-from assentry.engine.office import INSIDE, READ_SECONDS, Held, HeldUp, Office
+from assentry.engine.office import INSIDE, Held, HeldUp, Office
 from assentry.engine.sealing import redacted
 from assentry.engine.step_names import StepNames
 from assentry.engine.tally import Tally
-from assentry.engine.threads import beside
 from assentry.errors import (
     AssentryError,
     Conflict,
@@ -50,10 +48,8 @@ from assentry.errors import (
     Parked,
     PolicyMoved,
     RunStopped,
-    StoreError,
 )
 from assentry.ports import View
-from assentry.system import clock
 
 T = TypeVar("T")
 
@@ -74,8 +70,6 @@ class HeldRun:
         self._office, self._record, self.patience = office, record, patience
         self.is_over = record.state is RunState.FINISHED
         """It had finished before it was entered: its steps are given back, and nothing is added to it."""
-        self._looked = clock()
-        """When its record was last read or committed, from before that began."""
         self._fence = record.fence
         """As it was taken up here. What is heard of later may be somebody else's."""
         self._flights = Flights()
@@ -145,7 +139,7 @@ class HeldRun:
     async def observed(self, source: str, text: str, *, trusted: bool = False) -> None:
         """Something came back from the world; `trusted` if it cannot carry a stranger's words."""
         clean, name = (str(redacted(self._office.vault, said)) for said in (text, source))
-        seen = Observation(name, shortened(clean, EXCERPT), trusted)
+        seen = Observation(name, clean[:EXCERPT], trusted)
         await self._move(lambda fence: Progress(fence, observation=seen))
 
     async def _checked_in(self) -> None:
@@ -226,8 +220,6 @@ class HeldRun:
         """
         if for_sure:
             await self._look()
-        elif clock() >= self.until:
-            await self._read_record()
         self.enter_gate(flying=flying)
         try:
             await self._office.until_go(self._record.agent, self.patience_for(None))
@@ -244,19 +236,6 @@ class HeldRun:
                     await self._changed.wait()
             await self._look()
             self.enter_gate(flying=flying)
-
-    @property
-    def until(self) -> float:
-        """Until when its record, as it was last seen, may be gone by: whether a person paused or stopped it."""
-        return self._looked + self._office.known_for()
-
-    def going_beside(self) -> None:
-        """The run may do its next thing, for a thread whose own event loop must not wait: paused, it is turned away."""
-        if clock() >= self.until:
-            beside(self._read_record(), READ_SECONDS)
-        self.enter_gate()
-        if self._record.state is RunState.PAUSED:
-            raise RunStopped(self.code, self._record.by, self._record.reason)
 
     async def once_going(self, make: Callable[[], Awaitable[T]], *, flying: bool = False) -> T:
         """What `make` gave, called while the run goes; paused in that very moment, nothing was put on record."""
@@ -392,7 +371,7 @@ class HeldRun:
     def _in_words(self, problem: BaseException) -> str:
         """The error as it can be kept, whatever its own words are."""
         try:
-            said = shortened(str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}")), 2_000)
+            said = str(redacted(self._office.vault, f"{type(problem).__name__}: {problem}"))[:2000]
         except Exception:  # noqa: BLE001  an error that cannot be told is one all the same
             said = type(problem).__name__
         return said.encode(errors="replace").decode()
@@ -401,19 +380,9 @@ class HeldRun:
         if changed is None or changed.get(f"run:{self.id}", 0) > self._record.version:
             self._office.portal.submit(self._look())
 
-    async def _read_record(self) -> None:
-        """The record is the one that is stored."""
-        began = clock()
-        try:
-            async with asyncio.timeout(READ_SECONDS):
-                self._saw(await self._office.store.run(self._office.workspace, self.id))
-        except TimeoutError:
-            raise StoreError(f"run {self.code} does not go on until its record can be read again") from None
-        self._looked = began
-
     async def _look(self) -> None:
         try:
-            await self._read_record()
+            self._saw(await self._office.store.run(self._office.workspace, self.id))
         except AssentryError as problem:
             log.warning("run %s could not be looked at: %s", self.code, problem)
 
@@ -447,10 +416,9 @@ class HeldRun:
             change = advance_run(view.run, made, view.now)
             return change if change is None else replace(change, snapshot=snapshot)
 
-        office, began = self._office, clock()
+        office = self._office
         change = await office.store.transact(office.workspace, None, step, run=self.id, awaiting=awaiting)
         self._saw(change.run if change is not None else None)
-        self._looked = began
 
 
 def as_json(what: str, value: Json) -> Any:

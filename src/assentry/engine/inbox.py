@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from assentry.core import votes
 from assentry.core.action import Action, Json
 from assentry.core.advance import advance
-from assentry.core.authority import Principal, may_change, may_decide
+from assentry.core.authority import Principal, may_decide
 from assentry.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, brief, uses_drafts
 from assentry.core.canonical import canonical, restore
 from assentry.core.change import Change
@@ -37,7 +37,6 @@ from assentry.core.run_life import RUN_LEGAL, Stop, advance_run
 from assentry.core.secret_text import holds_any_secret, secret_texts, without_secrets
 from assentry.core.text import counted
 from assentry.core.verdict import GateKind, Verdict
-from assentry.core.vouching import entries_of, is_card, on_card, picked, settled
 from assentry.engine.judgement import Context, Judgement
 from assentry.engine.oversight import Oversight
 from assentry.engine.schemas import check_fits
@@ -233,29 +232,24 @@ class Inbox:
 
         def step(request: Request, now: datetime) -> Change | None:
             nonlocal asked_anew
-            asked_anew, same, standing, void = False, False, dict[str, tuple[str, ...]](), dict[str, str]()
-            vouched: frozenset[str] = frozenset()
-            decision: Decision = Approve()
+            asked_anew, standing, void = False, None, dict[str, str]()
             if request.state is State.PENDING:
                 _as_read(request, shown.get("seen_version", ""))
                 self._allow(by, request, now)
-                decision = say(request)
-                if is_card(request):
-                    decision, vouched = _of_card(request, decision)
-                if runs := _would_run(request, decision):
-                    today, same = self._today(request), runs.permit_digest == request.candidate.permit_digest
-                    if today.gate is GateKind.FORBID and same:
+                decision: Decision = say(request)
+                if isinstance(decision, Approve):
+                    today = self._today(request)
+                    if today.gate is GateKind.FORBID:
                         raise InvalidDecision(f"policy forbids what this would run: {today.because}; deny it")
                     candidate = replace(request.candidate, verdict=today)
-                    changes = votes.stricter_by(request.candidate.verdict, today)
-                    if changes and today.gate is not GateKind.FORBID:
+                    if changes := votes.stricter_by(request.candidate.verdict, today):
                         asked_anew = True
                         return advance(request, Rejudged(candidate, changes, "policy"), now)
                     request = replace(request, candidate=candidate)
-                    if same:  # whatever it is called, nothing is changed: it is asked of people as an approval is
-                        decision = _on_the_same(decision, candidate)
                     standing, void = votes.standing(self._judgement.policy, request, today)
-            counts = same or not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
+            else:
+                decision = Approve()
+            counts = not isinstance(decision, Modify | Choose) or self._counts(by, request, decision, now)
             event = Decided(
                 decision,
                 by.name,
@@ -267,8 +261,7 @@ class Inbox:
                 standing=standing,
                 void=votes.no_longer(void),
             )
-            change = advance(request, event, now)
-            return _with_tools(change, vouched, by, now) if is_card(request) else change
+            return advance(request, event, now)
 
         after = await self._by_active_policy(lambda: self._moved(request_id, step, run, by.name, judged=True))
         if asked_anew and after.state is State.PENDING:
@@ -341,8 +334,6 @@ class Inbox:
         reviewers = votes.reviewers_of(request, self._today(request))
         already = tuple(vote.by for vote in request.votes) if voted else ()
         ask = request.ask
-        if is_card(request) and (reason := may_change(self._judgement.policy, by)) is not None:
-            return reason
         return may_decide(self._judgement.policy, by, reviewers, ask.agent, ask.asked_by, already, now)
 
     def _today(self, request: Request) -> Verdict:
@@ -389,26 +380,6 @@ class Inbox:
 WAITING = Filter(states=(State.PENDING,))
 
 
-def _would_run(request: Request, decision: Decision) -> Candidate | None:
-    """What this decision approves; nothing where it approves nothing."""
-    match decision:
-        case Approve():
-            return request.candidate
-        case Modify(instead) | Choose(_, instead):
-            return instead
-        case _:
-            return None
-
-
-def _on_the_same(decision: Decision, candidate: Candidate) -> Decision:
-    """The same decision on these bytes as they are judged here."""
-    match decision:
-        case Modify() | Choose():
-            return replace(decision, instead=candidate)
-        case _:
-            return decision
-
-
 def _with_its_run(change: Change, run: Run | None, by: str, now: datetime) -> Change:
     """The change, and with it the end of the run where that is what was said."""
     after = change.request
@@ -435,7 +406,7 @@ def _if_pending(request: Request, event: Event, now: datetime) -> Change | None:
 
 def _answered(request: Request, value: Json, note: str) -> Answer:
     question = request.ask.question
-    if request.ask.kind is Kind.ACTION or question is None:
+    if request.ask.kind is not Kind.QUESTION or question is None:
         raise InvalidDecision(f"request {request.code} asks for leave to act; approve or deny it")
     plain = restore(canonical(value))
     if holds_any_secret({"answer": plain}):
@@ -444,38 +415,6 @@ def _answered(request: Request, value: Json, note: str) -> Answer:
         raise InvalidDecision(f"choose one of: {', '.join(question.choices)}")
     check_fits(plain, question.schema, "the answer")
     return Answer(plain, note)
-
-
-def _of_card(request: Request, decision: Decision) -> tuple[Decision, frozenset[str]]:
-    """What was said of a card of tools, and the digests of those that are vouched for.
-
-    Approving vouches for all of them, an answer for those that it names.
-    """
-    match decision:
-        case Approve(note):
-            wanted = [each["digest"] for each in on_card(request)]
-        case Answer(value, note):
-            wanted = value
-        case Deny():
-            return decision, frozenset()
-        case _:
-            raise InvalidDecision(f"request {request.code} lists tools; vouch for all, some or none of them")
-    chosen, missing = picked(request, wanted)
-    if missing:
-        raise InvalidDecision(f"the card lists no tool {missing[0]!r}; name tools that it lists")
-    if not chosen:
-        raise InvalidDecision("name at least one of the tools; to vouch for none of them, deny it")
-    names = dict.fromkeys(each["name"] for each in on_card(request) if each["digest"] in chosen)
-    return Answer([*names], note), chosen
-
-
-def _with_tools(change: Change | None, vouched: frozenset[str], by: Principal, now: datetime) -> Change | None:
-    """The change, and with it what was said of each tool that the card lists."""
-    after = change.request if change is not None else None
-    if change is None or after is None or after.state not in (State.ANSWERED, State.DENIED):
-        return change
-    tools = settled(after, vouched, by.name, now)
-    return replace(change, tools=tools).also(*entries_of(tools, by.name, now))
 
 
 def _left_out(action: Action) -> dict[str, Json]:

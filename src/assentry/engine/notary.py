@@ -19,10 +19,8 @@ from assentry.core.receipt import DECIDED, Receipt, check_receipt, in_words
 from assentry.core.signing import PublicKeys
 from assentry.core.text import counted
 from assentry.errors import NotFound, TamperFound
-from assentry.ports import Kept, Logged, Signed, Store
+from assentry.ports import Logged, Signed, Store
 
-WARNING = "WARNING"
-"""How a note begins that somebody should look at: it may be harmless, and it may be an attack."""
 _PAGE = 1000
 
 
@@ -42,13 +40,9 @@ class Keys(Protocol):
 
     def promote(self, name: str) -> None: ...
 
-    def holds(self, key_id: str) -> bool: ...
-
-    def intend(self, identity: str, signed: Signed) -> None: ...
-
     def keep(self, identity: str, signed: Signed) -> None: ...
 
-    def kept(self, identity: str, workspace: str) -> Kept: ...
+    def kept(self, identity: str, workspace: str) -> tuple[tuple[Signed, ...], tuple[str, ...]]: ...
 
 
 class Notary:
@@ -82,9 +76,7 @@ class Notary:
             )
             key, signature = await asyncio.to_thread(self._keys.signed, checkpoint.text().encode())
             signed = Signed(self._workspace, size, checkpoint.stored(), key, signature)
-            # First inside, then outside: what is outside and not inside was removed from the inside. What is inside
-            # and not even announced outside was removed from there.
-            await asyncio.to_thread(self._keys.intend, identity, signed)
+            # First inside, then outside: what is outside and not inside was removed from the inside.
             await self._store.put_checkpoint(signed)
             await asyncio.to_thread(self._keys.keep, identity, signed)
             last = (checkpoint, signed)
@@ -92,14 +84,10 @@ class Notary:
         return last[1]
 
     async def verify(self) -> Report:
-        """What is wrong with the whole log, held against the checkpoints in the database and outside it.
-
-        And with what is stored beside it: requests with their votes and results, grants, switches and policies are
-        held against what the log says of them.
-        """
+        """What is wrong with the whole log, held against the checkpoints in the database and outside it."""
         identity = await self._identity()
         # In this order everything in the file was in the database before, also while others seal.
-        file = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
+        kept, wrong = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
         walk = Walk(origin(identity, self._workspace), self._keys.public_keys().check)
         try:
             stored = await self._store.checkpoints(self._workspace)
@@ -108,85 +96,16 @@ class Notary:
             walk.accuse(Fault(Wrong.CHECKPOINT, "a checkpoint in the database is not text any more"))
         for signed in stored:
             walk.mark(signed)
-        for signed in file.signed:
+        for signed in kept:
             walk.mark(signed, " in the file outside the database")
-        faults, notes = await self._outside(identity, stored, file)
-        for fault in faults:
-            walk.accuse(fault)
-        if gone := _absent(file.signed, stored):
+        for says in wrong:
+            walk.accuse(Fault(Wrong.FILE, says))
+        if gone := _absent(kept, stored):
             says = f"of the signed checkpoints {len(gone):,} are missing in the database, the first of size {gone[0]}"
             walk.accuse(Fault(Wrong.CHECKPOINT, says, checkpoint=gone[0]))
         async for page in self._pages(0, walk):
             walk.feed(page)
-        try:
-            for each in await self._store.mismatches(self._workspace):
-                walk.accuse(Fault(Wrong.ROW, each.says))
-        except UnicodeDecodeError:
-            walk.accuse(Fault(Wrong.ROW, "something stored is not text any more, and cannot be compared with the log"))
-        report = walk.report(notes)
-        if report.size and not stored and not file.signed and self._keys.public_keys().by_id:
-            # Keys are here, so something was signed here, of this log or of another.
-            never = "no checkpoint was ever made or is left, in the database or outside it: no change would show"
-            report = replace(report, notes=(f"{WARNING}: {never}; assentry audit seal", *report.notes))
-        return report
-
-    async def outside(self) -> tuple[tuple[Fault, ...], tuple[str, ...]]:
-        """What is wrong with the file of checkpoints outside the database, and what is to be noted about it."""
-        identity = await self._identity()
-        file = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
-        return await self._outside(identity, await self._stored(), file)
-
-    async def _outside(
-        self, identity: str, stored: tuple[Signed, ...], file: Kept
-    ) -> tuple[tuple[Fault, ...], tuple[str, ...]]:
-        """The same, where `file` was read before `stored`."""
-        faults = [Fault(Wrong.FILE, says) for says in file.wrong]
-        absent = _absent_from(file, stored)
-        if absent:
-            # Others may have sealed between the two readings.
-            file = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
-            absent = _absent_from(file, stored)
-        lacking = [(at, signed) for signed in absent if (at := self._made_here(identity, signed))]
-        if file.empty:
-            return tuple(faults), (_missing(file, here=bool(lacking)),) if stored else ()
-        notes = []
-        if file.unfinished:
-            notes.append(f"{WARNING}: the last line of {file.path} has no end: it was cut, or its writer died")
-        before = [signed for at, signed in lacking if file.begun and at < file.begun]
-        if before and file.begun:
-            notes.append(
-                f"{WARNING}: {file.path} was made anew at {file.begun.isoformat()}: of what was signed here before, "
-                f"{counted(len(before), 'checkpoint')} are only in the database"
-            )
-        died = [signed for _, signed in lacking if signed not in before and signed.digest in file.intended]
-        if died:
-            notes.append(f"{counted(len(died), 'checkpoint')} not confirmed in {file.path}: its writer died")
-        cut = [signed for _, signed in lacking if signed not in before and signed not in died]
-        newest = max((signed.size for signed in stored), default=0)
-        if [signed.size for signed in cut] == [newest]:
-            notes.append(
-                f"{WARNING}: the newest checkpoint is not in {file.path}: it was cut, or the machine failed while "
-                "sealing; assentry audit seal puts it there"
-            )
-        elif cut:
-            made = len({_tree_of(signed) for signed in stored if self._keys.holds(signed.key_id)})
-            faults.append(Fault(
-                Wrong.FILE,
-                f"{file.path} lacks {len(cut):,} of the {counted(made, 'checkpoint')} that were signed here, the first "
-                f"of size {cut[0].size}: it was cut (or another machine signs with a copy of these keys)",
-                checkpoint=cut[0].size,
-            ))  # fmt: skip
-        return tuple(faults), tuple(notes)
-
-    def _made_here(self, identity: str, signed: Signed) -> datetime | None:
-        """When this checkpoint was signed with a key whose private half is here; `None` if it was not."""
-        if not self._keys.holds(signed.key_id):
-            return None
-        try:
-            return self._believed(identity, signed).at
-        except TamperFound:
-            # It was changed in the database, which is told of it.
-            return None
+        return walk.report(_notes(stored, kept))
 
     async def rotate(self, by: str) -> str:
         """A new key signs from now on, and the old one vouched for it in the log; the new key's id."""
@@ -253,7 +172,7 @@ class Notary:
     async def _export(self) -> AsyncIterator[tuple[str, int]]:
         sealed = await self.seal()
         identity = await self._identity()
-        kept = (await asyncio.to_thread(self._keys.kept, identity, self._workspace)).signed
+        kept, _ = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
         stored = await self._stored()
         marks = sorted({*stored, *kept}, key=lambda signed: (signed.size, signed.key_id, signed.text))
         size = sealed.size if sealed else 0
@@ -287,7 +206,7 @@ class Notary:
 
     async def _latest(self, identity: str) -> tuple[Checkpoint, Signed] | None:
         """The largest checkpoint that a known key signed, wherever it is kept."""
-        kept = (await asyncio.to_thread(self._keys.kept, identity, self._workspace)).signed
+        kept, _ = await asyncio.to_thread(self._keys.kept, identity, self._workspace)
         stored = await self._stored()
         known = self._keys.public_keys().by_id
         ours = [signed for signed in (*stored, *kept) if signed.key_id in known]
@@ -419,17 +338,12 @@ def _is_decision(text: str, request_id: str) -> bool:
     return isinstance(entry, dict) and entry.get("kind") == DECIDED and entry.get("subject") == request_id
 
 
-def _absent_from(file: Kept, stored: tuple[Signed, ...]) -> list[Signed]:
-    """The checkpoints in the database that the file lacks, one for each tree."""
-    texts = {signed.text for signed in file.signed}
-    unequal = [signed for signed in stored if signed.text not in texts]
-    trees = {_tree_of(signed) for signed in file.signed} if unequal else set()
-    return list({tree: signed for signed in unequal if (tree := _tree_of(signed)) not in trees}.values())
-
-
-def _missing(file: Kept, *, here: bool) -> str:
-    says = (
-        f"no checkpoint of this log is kept outside the database here, {file.path} is missing or empty: if the end of "
-        "the log had been cut off together with its checkpoints, this would not show"
+def _notes(stored: tuple[Signed, ...], kept: tuple[Signed, ...]) -> list[str]:
+    """What is true and not proved."""
+    if kept or not stored:
+        return []
+    note = (
+        "no checkpoint of this log is kept outside the database here: if the end of the log had been cut off "
+        "together with its checkpoints, this would not show"
     )
-    return f"{WARNING}: {says}" if here else says
+    return [note]

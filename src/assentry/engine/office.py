@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from assentry.engine.tool import OptionSpec
     from assentry.engine.waiting import Hub
 
-READ_SECONDS = 10.0
-"""How long reading may take before a call that needs it is refused: a database that hangs must not hang everything."""
-
 INSIDE: ContextVar[bool] = ContextVar("assentry_inside", default=False)
 """The code is part of a guarded call that runs: it cannot be parked halfway, so what waits inside waits here."""
 
@@ -116,7 +113,5 @@ class Office:
     """The policy, the grants and the switches are read anew."""
     limits: Callable[[], Limits]
     """The limits of the active policy."""
-    known_for: Callable[[], float]
-    """For how many seconds the record of a run may be gone by after it was read."""
     counts_days: Callable[[], bool]
     """Whether policy looks at what an agent costs in a day; else nobody adds it up."""

@@ -206,7 +206,7 @@ class Oversight:
                 return turned(switch, setting, by.name, why, view.now, holder=holder)
 
             with suppress(StaleRequest):  # somebody else set it at the same moment: once more, from there
-                await self._store.transact(self._workspace, None, step, exclusive=True)
+                await self._store.transact(self._workspace, None, step)
                 return
 
     async def _each_waiting(

@@ -6,13 +6,13 @@ older one in hand slips past.
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from assentry.core.audit import Entry
 from assentry.core.authority import Principal, may_change, resolve
 from assentry.core.canonical import digest
-from assentry.core.policy import LONGEST_KNOWN, Policy, builtin_policy
+from assentry.core.policy import Policy, builtin_policy
 from assentry.core.policy_proposal import PolicyProposal, ProposalState
 from assentry.core.proposing import proposed, rejected, why_not_confirm
 from assentry.engine.threads import in_thread
@@ -20,8 +20,6 @@ from assentry.errors import AlreadyDecided, NotAllowed, NotFound, PolicyError, S
 from assentry.ports import Store, StoredPolicy
 
 _KEY = "second_person"
-_RECENT = 5
-"""How many versions of the policy are looked at for how long each may still be gone by."""
 
 
 async def active_policy(store: Store, workspace: str) -> Policy:
@@ -152,30 +150,6 @@ async def reject_policy(store: Store, workspace: str, by: Principal, code: str, 
         _waits(await find_proposal(store, workspace, proposal.code))
         raise
     return made.proposal if made is not None and made.proposal is not None else proposal
-
-
-async def everywhere_within(store: Store, workspace: str) -> timedelta:
-    """After how long at most every instance goes by what was just committed, of policy, grants and switches.
-
-    An instance may have read an earlier policy right before it was replaced, and goes on for as long as that one says.
-    """
-    found, now = await store.policies(workspace, _RECENT), await store.now()
-    longest, since = timedelta(0), timedelta(0)
-    for each in found:
-        longest = max(longest, await _known_for(each) - since)
-        since = now - each.applied_at
-        if since >= LONGEST_KNOWN:
-            return longest
-    # Before these there was the built-in one, or too many to look at each.
-    before = LONGEST_KNOWN if len(found) == _RECENT else builtin_policy().limits.known_for
-    return max(longest, before - since)
-
-
-async def _known_for(stored: StoredPolicy) -> timedelta:
-    try:
-        return (await _loaded(stored)).limits.known_for
-    except PolicyError:
-        return LONGEST_KNOWN  # another version of Assentry may read it
 
 
 def may_operate(policy: Policy, os_user: str) -> Principal:

@@ -1,21 +1,19 @@
 """A call that is not a function here: judged and held like any other, and carried out by whoever proposed it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from assentry.core.canonical import restore
-from assentry.core.let_by import LetBy, let_by, request_let_by
 from assentry.core.request import Request, State
 from assentry.engine.asking import Prepared
 from assentry.engine.calls import Calls
-from assentry.engine.clearing import cleared
 from assentry.engine.office import HeldUp, inside
 from assentry.engine.outcomes import refusal, result_of
 from assentry.engine.sealing import unsealed
-from assentry.errors import AlreadyDecided, Conflict, Parked, PolicyMoved
+from assentry.errors import AlreadyDecided, PolicyMoved
 
 
 @dataclass(slots=True)
@@ -40,13 +38,6 @@ class Proposal:
         return self._request
 
     @property
-    def let_by(self) -> LetBy | None:
-        """Who or what lets it run; nothing while it waits, or where it may not."""
-        if self._request is not None:
-            return request_let_by(self._request)
-        return let_by(self._prepared.verdict, self._prepared.assessment)
-
-    @property
     def is_done(self) -> bool:
         """It was carried out before: a run that was taken again finds it so, with its `result`."""
         return self._request is not None and self._request.state is State.DONE
@@ -57,14 +48,7 @@ class Proposal:
         return result_of(self._request, self._prepared.tool) if self._request and self.is_done else None
 
     async def outcome(self, patience: float | None = None) -> Any:
-        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`.
-
-        What simply ran when it was proposed is judged again where that was too long ago, and may have to wait now.
-        """
-        while self._request is None and not self._calls.may_run_now(self._prepared):
-            self._prepared = await self._calls.judged_anew(self._prepared, 0)
-            if not self._calls.runs_at_once(self._prepared):
-                self._request = await put_on_record(self._calls, self._prepared)
+        """The arguments that may run now. Raises `Denied`, `Refused`, `SentBack`, or `Parked` after `patience`."""
         if self._request is None:
             return dict(self._prepared.args)
         active = self._prepared.context.active
@@ -108,13 +92,10 @@ class Proposal:
             else:
 
                 async def begun() -> Request:
-                    latest, version = await cleared(calls.judgement, calls.execution, tool, was)
-                    if latest.state is State.PENDING:
-                        await calls.callers.findable(latest)
-                        raise Parked(latest.id, latest.code, latest.candidate.says)
-                    if latest.state is not State.APPROVED:
-                        raise refusal(latest)
-                    return await calls.begun(latest, active, policy=version, counts=self._counts)
+                    reason, version = await calls.judgement.objection(tool, was)
+                    if reason:
+                        raise refusal(await calls.execution.withdraw(was, reason))
+                    return await calls.begun(was, active, policy=version, counts=self._counts)
 
                 request = await active.once_going(begun, flying=True)
         except asyncio.CancelledError:
@@ -139,37 +120,13 @@ class Proposal:
         while True:
             if await judgement.is_paused(request):
                 await judgement.until_go(request.ask.agent, patience)
+            reason, version = await judgement.objection(self._prepared.tool, request)
+            if reason:
+                raise refusal(await calls.execution.withdraw(request, reason))
             try:
-                request, version = await cleared(judgement, calls.execution, self._prepared.tool, request)
-                if request.state is State.PENDING:
-                    await self._allowed(request, patience)
-                    request = self._request or request
-                    continue
-                if request.state is not State.APPROVED:
-                    raise refusal(request)
                 return await calls.begun(request, None, policy=version)
             except (HeldUp, PolicyMoved):
                 await judgement.refresh()
-            except Conflict:
-                # A server says so that it waits again.
-                found = await calls.store.request(calls.workspace, request.id)
-                if found is None or found.state is not State.PENDING:
-                    raise
-                await self._allowed(found, patience)
-                request = self._request or found
-
-
-async def put_on_record(calls: Calls, prepared: Prepared) -> Request:
-    """The request for a call that does not simply run; whoever proposed it waits for it from now on."""
-    active, caller = prepared.context.active, calls.caller_of(prepared.context)
-
-    def put() -> Awaitable[tuple[Request, bool]]:
-        return calls.submit(prepared, start=False, caller=caller)
-
-    request, _ = await (
-        calls.judgement.once_going(prepared.context.agent, 0, put) if active is None else active.once_going(put)
-    )
-    return await calls.callers.waits(request)
 
 
 def refused_again(request: Request) -> AlreadyDecided:

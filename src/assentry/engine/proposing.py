@@ -1,6 +1,6 @@
 """What an agent asks for that is no function here: calls that it carries out itself, and questions to people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from assentry.engine.calls import Calls
 from assentry.engine.guard import CONTEXT, in_run
 from assentry.engine.holding import CURRENT
 from assentry.engine.judgement import Context, Judgement
-from assentry.engine.proposal import Proposal, put_on_record
+from assentry.engine.proposal import Proposal
 from assentry.engine.questions import NO_GUESS, answered, question, several
 from assentry.engine.sealing import unsealed
 from assentry.engine.tool import OptionSpec, tool
@@ -77,12 +77,18 @@ class Proposer:
         prepared = self._calls.prepare(proposed, plain, context, {}, fired)
         if (known := await self._calls.told_by_its_marks(prepared)) is not None:
             return Proposal(self._calls, prepared, known)
-        while self._calls.runs_at_once(prepared):
-            if self._calls.may_run_now(prepared):
-                self._calls.note(prepared)
-                return Proposal(self._calls, prepared, None)
-            prepared = await self._calls.judged_anew(prepared, 0)
-        return Proposal(self._calls, prepared, await put_on_record(self._calls, prepared))
+        if self._calls.runs_at_once(prepared):
+            self._calls.note(prepared)
+            return Proposal(self._calls, prepared, None)
+        caller = self._calls.caller_of(prepared.context)
+
+        def put() -> Awaitable[tuple[Request, bool]]:
+            return self._calls.submit(prepared, start=False, caller=caller)
+
+        request, _ = await (
+            self._judgement.once_going(context.agent, 0, put) if active is None else active.once_going(put)
+        )
+        return Proposal(self._calls, prepared, await self._calls.callers.waits(request))
 
     async def on_record(self, key: str) -> Request | None:
         """The request that the step of this name made in the run that the calling code belongs to."""

@@ -193,9 +193,7 @@ class ActiveRun(HeldRun):
             except Exception as problem:
                 # Taken again, a failed step is told as on record: the same words, so that the same question is found.
                 told = problem.error if isinstance(problem, ActionFailed) else f"{type(problem).__name__}: {problem}"
-                error = str(redacted(self._office.vault, told))
-                if len(error) > EXCERPT:  # marked in the same words, however much of it is on record
-                    error = f"{error[:EXCERPT]}… (cut here; the step has more on record)"
+                error = str(redacted(self._office.vault, told))[:EXCERPT]
                 point = StopPoint(
                     "exception",
                     {"step": name, "error": error, "args": restore(canonical(args)), "done": done},

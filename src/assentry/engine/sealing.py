@@ -22,9 +22,8 @@ from assentry.core.secret_text import holds_secret, is_secret_key, is_secret_nam
 from assentry.errors import InvalidArguments
 from assentry.ports import Vault
 
-_HIDDEN = "hidden by the agent, "
-_NUMBER = re.compile(rf"⟨(?:{_HIDDEN})?secret number [0-9a-f]{{12}}⟩")
-_MARK = re.compile(rf"⟨(?:{_HIDDEN})?secret (?:number )?[0-9a-f]{{12}}(?:, \d+ characters)?⟩")
+_NUMBER = "⟨secret number "
+_MARK = re.compile(r"⟨secret (?:number )?[0-9a-f]{12}(?:, \d+ characters)?⟩")
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SPACE = re.compile(r"\s")
 _WORTH_SEARCHING = 6
@@ -35,37 +34,19 @@ _TOKEN = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)[^\s/]\S{7,}")
 
 
 def sealed(
-    vault: Vault,
-    context: str,
-    args: Mapping[str, Json],
-    declared: Collection[str],
-    known: Mapping[str, str] = _NONE,
-    hides: Collection[str] = (),
+    vault: Vault, context: str, args: Mapping[str, Json], declared: Collection[str], known: Mapping[str, str] = _NONE
 ) -> tuple[dict[str, Json], dict[str, str]]:
     """The arguments with every secret replaced by its fingerprint, and the secrets, encrypted, by placeholder.
 
-    `known` are placeholders that may stand in the arguments already. In the arguments of `hides` a placeholder says
-    that it was the agent who hid what stands there.
+    `known` are placeholders that may stand in the arguments already.
     """
     sealing = _Sealing(vault, context, known)
     sealing.collect(args, declared)
     if not sealing.anywhere and not sealing.in_place:
         return dict(args), {}
     _refuse_marks(args, known)
-    clean: dict[str, Json] = {}
-    for name, value in args.items():
-        sealing.is_hiding = name in hides
-        clean[sealing.name(name)] = sealing.value(name, value, name in declared)
+    clean = {sealing.name(name): sealing.value(name, value, name in declared) for name, value in args.items()}
     return clean, sealing.found
-
-
-def secret_everywhere(args: Mapping[str, Json], declared: Collection[str]) -> tuple[set[str], frozenset[str]]:
-    """The texts that are sealed wherever they stand: those that their fields tell, and those that their shapes do."""
-    told = {value for name in declared if isinstance(value := args.get(name), str) and len(value) >= _WORTH_SEARCHING}
-    for name, text in _leaves(args):
-        if isinstance(text, str) and is_secret_key(name, text) and _TOKEN.fullmatch(text):
-            told.add(text)
-    return told, frozenset(secret_texts(args, named=False))
 
 
 def holds_marks(args: Json) -> bool:
@@ -99,16 +80,22 @@ class _Sealing:
     """Those of them that show it by their shape."""
     in_place: bool = False
     """Some field as a whole is a secret."""
-    is_hiding: bool = False
-    """What is sealed now decides how dangerous the call is, and its agent hides it."""
     _pattern: re.Pattern[str] | None = None
 
     def collect(self, args: Mapping[str, Json], declared: Collection[str]) -> None:
-        self.in_place = any(args.get(name) not in (None, "", False, True) for name in declared) or any(
-            is_secret_key(name, text) if isinstance(text, str) else is_secret_name(name) for name, text in _leaves(args)
-        )
-        told, self.shaped = secret_everywhere(args, declared)
-        self.anywhere = (told | self.shaped) - self.known.keys()
+        for name in declared:
+            value = args.get(name)
+            self.in_place = self.in_place or value not in (None, "", False, True)
+            if isinstance(value, str) and len(value) >= _WORTH_SEARCHING:
+                self.anywhere.add(value)
+        for name, text in _leaves(args):
+            if is_secret_key(name, text) if isinstance(text, str) else is_secret_name(name):
+                self.in_place = True
+                if isinstance(text, str) and _TOKEN.fullmatch(text):
+                    self.anywhere.add(text)
+        self.shaped = frozenset(secret_texts(args, named=False))
+        self.anywhere |= self.shaped
+        self.anywhere -= self.known.keys()
 
     def value(self, name: str, value: Json, secret: bool) -> Any:
         """`value`, which stands in a field called `name`, without secrets."""
@@ -162,19 +149,16 @@ class _Sealing:
         return self._pattern.sub(lambda secret: self._mark(secret[0]), text)
 
     def _mark(self, text: str) -> str:
-        mark = self._worded(_mark(self.vault, text))
+        mark = _mark(self.vault, text)
         if mark not in self.found:
             self.found[mark] = self.vault.seal(self.context, text)
         return mark
 
     def _number(self, value: float | Decimal) -> str:
         text = _written(value)
-        mark = self._worded(_number_mark(self.vault, text))
+        mark = _number_mark(self.vault, text)
         self.found[mark] = self.vault.seal(self.context, text)
         return mark
-
-    def _worded(self, mark: str) -> str:
-        return f"⟨{_HIDDEN}{mark[1:]}" if self.is_hiding else mark
 
 
 def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -> Any:
@@ -182,7 +166,7 @@ def unsealed(vault: Vault, context: str, args: Json, found: Mapping[str, str]) -
     if not found:
         return args
     if isinstance(args, str):
-        if args in found and _NUMBER.fullmatch(args):
+        if args.startswith(_NUMBER) and args in found:
             return restore(vault.unseal(context, found[args]))
         return _MARK.sub(lambda mark: vault.unseal(context, found[mark[0]]) if mark[0] in found else mark[0], args)
     if isinstance(args, Mapping):
@@ -319,4 +303,4 @@ def _written(number: float | Decimal) -> str:
 
 
 def _number_mark(vault: Vault, text: str) -> str:
-    return f"⟨secret number {vault.fingerprint(text)[:12]}⟩"
+    return f"{_NUMBER}{vault.fingerprint(text)[:12]}⟩"

@@ -29,7 +29,6 @@ async def stopped_at(
     A point without a gate of its own only stops where policy says so.
     """
     args = restore(canonical(point.args))
-    await calls.judgement.renewed()
     prepared = stop_call(calls, fallback, active, point)
     if prepared is None:
         return "", args
@@ -55,7 +54,6 @@ async def stopped_at(
 
 async def put_stop(calls: Calls, fallback: Context, active: HeldRun, point: StopPoint) -> Request | None:
     """The request of this point, on record and not waited for; none where nobody has to be asked."""
-    await calls.judgement.renewed()
     prepared = stop_call(calls, fallback, active, point)
     if prepared is None:
         return None

@@ -6,11 +6,9 @@ A pool would be shared by functions and by what they wait for: once its threads 
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
-
-from assentry.errors import StoreError
 
 T = TypeVar("T")
 
@@ -43,22 +41,3 @@ async def in_thread(function: Callable[..., T], /, *args: Any) -> T:
 
     threading.Thread(target=work, name=f"assentry {getattr(function, '__name__', 'call')}", daemon=True).start()
     return await done
-
-
-def beside(work: Coroutine[Any, Any, None], seconds: float) -> None:
-    """`work` was done on an event loop of its own, in a thread, while this thread and whatever loop it runs waited."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(work)
-        except BaseException as problem:  # noqa: BLE001  it belongs to whoever waits
-            raised.append(problem)
-
-    thread = threading.Thread(target=run, name="assentry beside", daemon=True)
-    thread.start()
-    thread.join(seconds + 1)
-    if raised:
-        raise raised[0]
-    if thread.is_alive():
-        raise StoreError("the database does not answer; see that it runs")

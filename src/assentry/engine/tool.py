@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -55,15 +55,6 @@ class Tool:
     trusted: bool = True
     claimed: Declaration = NOTHING_DECLARED
     """What whoever offers it says of it: a server's hints, or an agent over HTTP that nobody vouches for."""
-    vouched_as_agent: bool = False
-    """It is trusted because the policy vouches for its agent, and for no longer than that."""
-    source: str = ""
-    definition: str = ""
-    """Where it comes from and a digest of how it is defined there, if that is not trusted code in this process."""
-    about: Mapping[str, Json] = field(default_factory=dict)
-    """What else its source says of it, such as the annotations of an MCP server."""
-    believed: bool = True
-    """What is claimed counts also where it is milder."""
     says: str = ""
     options: tuple[OptionSpec, ...] | Callable[..., Any] = ()
     if_denied: str = ""
@@ -72,8 +63,6 @@ class Tool:
     refresh: Lookup | None = None
     """Looks up again what an approval depended on, where it is old by the time it runs."""
     secret: frozenset[str] = frozenset()
-    hides: frozenset[str] = frozenset()
-    """Arguments of this call in which its agent hides what decides how dangerous it is."""
     function: Callable[..., Any] | None = None
     signature: Signature | None = None
     inject: Mapping[str, Any] = field(default_factory=dict)
@@ -108,7 +97,6 @@ def tool(
     declared: Declaration | None = None,
     trusted: bool = True,
     claimed: Declaration = NOTHING_DECLARED,
-    believed: bool = True,
     says: str = "",
     **more: Any,
 ) -> Tool:
@@ -130,14 +118,13 @@ def tool(
                 )
     return Tool(
         name=name,
-        profile=profile(name, description, schema, Said(declared, source=claimed, trusted=trusted, believed=believed)),
+        profile=profile(name, description, schema, Said(declared, source=claimed, trusted=trusted)),
         description=description,
         schema=schema,
         schema_text=schema_text,
         declared=declared,
         trusted=trusted,
         claimed=claimed,
-        believed=believed,
         says=says,
         **more,
     )
@@ -153,20 +140,7 @@ def tool_of(action: Action) -> Tool:
         declared=action.declared,
         trusted=action.trusted,
         claimed=action.claimed,
-        vouched_as_agent=action.vouched_as_agent,
-        believed=action.believed,
-        source=action.source,
-        definition=action.definition,
     )
-
-
-def unvouched(known: Tool) -> Tool:
-    """The same where nobody vouches for its agent any more: what that declared of it is a claim."""
-    said = Said(source=known.declared, trusted=False)
-    return replace(
-        known, profile=profile(known.name, known.description, known.schema, said), declared=NOTHING_DECLARED,
-        claimed=known.declared, trusted=False, says="",
-    )  # fmt: skip
 
 
 async def resolved(value: Any) -> Any:

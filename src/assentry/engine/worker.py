@@ -10,7 +10,6 @@ from types import TracebackType
 from assentry.core.request import Request, State
 from assentry.core.run import Run
 from assentry.engine.callers import clear
-from assentry.engine.clearing import cleared
 from assentry.engine.deadlines import sweep
 from assentry.engine.execution import Execution
 from assentry.engine.hosting import Host, Unfit, lapsed, resumed
@@ -141,8 +140,6 @@ class Worker:
         while True:
             open_hosts = [name for name, host in self._hosts.items() if self._hosting[name] < host.capacity]
             found = await self._store.resumable(self._workspace, open_hosts, limit=limit)
-            if found:
-                await self._judgement.renewed()
             free = [run for run in found if self._can_resume(run)]
             if len(free) >= self._capacity or len(found) < limit:
                 return free
@@ -204,7 +201,6 @@ class Worker:
     async def _job(self, request: Request, wake: asyncio.Event) -> None:
         tool = self._tools[request.candidate.action.name]
         try:
-            await self._judgement.renewed()
             if request.state is State.APPROVED:
                 request = await self._office.still_true(tool, request)
             match request.state:
@@ -220,9 +216,14 @@ class Worker:
                 case State.APPROVED if await self._judgement.is_paused(request):
                     self._leave(request.id, request.version, TROUBLE_SECONDS)
                 case State.APPROVED:
-                    await self._run(tool, request)
+                    reason, version = await self._judgement.objection(tool, request)
+                    if reason:
+                        log.warning("request %s is approved and is not run: %s", request.code, reason)
+                        await self._execution.withdraw(request, reason)
+                    else:
+                        await self._execution.run(tool, request, {}, version)
                 case _:
-                    await self._again(tool, request)
+                    await self._execution.run(tool, request, {})
         except (Held, HeldUp):
             self._leave(request.id, request.version, TROUBLE_SECONDS)
         except PolicyMoved:
@@ -239,20 +240,6 @@ class Worker:
         finally:
             self._busy.discard(request.id)
             wake.set()
-
-    async def _again(self, tool: Tool, request: Request) -> None:
-        """What may be tried again begins again, unless it would not begin by now: then it waits for a person."""
-        try:
-            await self._run(tool, request)
-        except Conflict as problem:
-            self._leave(request.id, request.version, SWEEP_SECONDS)
-            log.warning("request %s is left as it is: %s", request.code, problem)
-
-    async def _run(self, tool: Tool, request: Request) -> None:
-        """It has run, if it may begin."""
-        latest, version = await cleared(self._judgement, self._execution, tool, request)
-        if latest.state is request.state:
-            await self._execution.run(tool, latest, {}, policy=version)
 
     def _leave(self, key: str, version: int, seconds: float) -> None:
         """The request or run is left alone for so long, or until it has changed."""

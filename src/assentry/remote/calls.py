@@ -129,7 +129,7 @@ class FarCalls(Calls):
 
         told = await self._while_going(prepared.context.active, patience, post)
         if not told["id"]:
-            return at_once(prepared, self.workspace, State.RUNNING if attempt else State.APPROVED, told.get("by") or "")
+            return at_once(prepared, self.workspace, State.RUNNING if attempt else State.APPROVED)
         return await self._shown(request_in(told))
 
     async def _shown(self, request: Request) -> Request:
@@ -157,7 +157,9 @@ class FarCalls(Calls):
 
         return await self._shown(request_in(await self._while_going(active, None, post)))
 
-    async def begun(self, request: Request, active: HeldRun | None, *, policy: int = 0, counts: bool = True) -> Request:
+    async def begun(
+        self, request: Request, active: HeldRun | None, *, policy: int | None = None, counts: bool = True
+    ) -> Request:
         """Intent is on record; the server sees to what the run uses up, and by which policy it may begin."""
         run = _far(active)
 

@@ -3,7 +3,7 @@
 What may be decided, and by whom, is judged there; what is worked out here is only for showing.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from typing import Any, NoReturn, cast
 from urllib.parse import quote
@@ -16,7 +16,6 @@ from assentry.core.policy_proposal import PolicyProposal, ProposalState
 from assentry.core.request import Request
 from assentry.core.run import Run
 from assentry.core.switch import EVERYTHING, Setting, Switch
-from assentry.core.vouching import OfferedTool, ToolState, Vouched
 from assentry.engine.inbox import Inbox
 from assentry.engine.judgement import Judgement
 from assentry.engine.oversight import Oversight, Withdrawn
@@ -95,12 +94,6 @@ class RemoteStore:
     async def switches(self, workspace: str) -> tuple[Switch, ...]:
         return tuple(records.read_switch_record(each) for each in await self.line.read("switches"))
 
-    async def tools(self, workspace: str, source: str = "") -> tuple[OfferedTool, ...]:
-        return tuple(records.read_tool_record(each) for each in await self.line.read("tools", source=source))
-
-    async def vouched(self, workspace: str) -> frozenset[Vouched]:
-        return frozenset(each.key for each in await self.tools(workspace) if each.state is ToolState.VOUCHED)
-
     async def policy(self, workspace: str) -> StoredPolicy | None:
         found = await self.line.read("policy")
         return _version(found) if found else None
@@ -125,10 +118,6 @@ class RemoteStore:
 
     def watch(self, notice: Callable[[Mapping[str, int] | None], None]) -> Callable[[], None]:
         return self.line.listen(notice)
-
-    @property
-    def hears(self) -> bool:
-        return True  # the server says so of itself
 
     async def flush(self) -> None:
         return None
@@ -308,17 +297,6 @@ class RemoteRules(Rules):
     async def take_back(self, by: Principal, grant: Grant) -> Grant:
         await self._line.post(f"/api/v1/grants/{grant.id}/revoke", {})
         return await self._grant(grant.id)
-
-    async def vouch(self, by: Principal, source: str, names: Collection[str] = ()) -> tuple[OfferedTool, ...]:
-        return await self._said_of_tools("vouch", source, names)
-
-    async def revoke(self, by: Principal, source: str, names: Collection[str] = ()) -> tuple[OfferedTool, ...]:
-        return await self._said_of_tools("revoke", source, names)
-
-    async def _said_of_tools(self, word: str, source: str, names: Collection[str]) -> tuple[OfferedTool, ...]:
-        made = await self._line.post("/api/v1/tools", {"source": source, "word": word, "tools": list(names)})
-        digests = {each["digest"] for each in made["tools"]}
-        return tuple(each for each in await self._store.tools(self._workspace, source) if each.digest in digests)
 
     async def _grant(self, grant_id: str) -> Grant:
         for each in await self._store.grants(self._workspace, live_only=False):

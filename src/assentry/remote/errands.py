@@ -44,14 +44,6 @@ class FarErrands:
             return [None] * len(errands)
         return found if len(found) == len(errands) else [None] * len(errands)
 
-    async def offer(self, errands: Sequence[Errand]) -> None:
-        """The server puts those of these tools that nobody knows before people, on one card."""
-        for server in {each.server: None for each in errands}:
-            those = [each for each in errands if each.server == server]
-            for start in range(0, len(those), MOST_FORESEEN):
-                tools = [_offered(each) for each in those[start : start + MOST_FORESEEN]]
-                await self._line.post("/tools", {"server": server, "tools": tools})
-
     async def decided(self, told: Told, seconds: float) -> Told:
         """The same once somebody has decided, or after so many seconds."""
         loop = asyncio.get_running_loop()
@@ -83,15 +75,8 @@ def _described(errand: Errand) -> dict[str, Any]:
         "action": errand.action, "description": errand.description[:LONGEST_TEXT], "hold": bool(errand.alarm),
         "arguments": None if errand.schema is None else dict(errand.schema),
         "effect": {name: str(value) if isinstance(value, Enum) else value for name, value in effect.items()},
-        "server": "" if errand.trusted else errand.server, "hints": dict(errand.about),
     }  # fmt: skip
 
 
-def _offered(errand: Errand) -> dict[str, Any]:
-    said = _described(errand)
-    return {"name": said["action"], **{name: said[name] for name in ("description", "arguments", "effect", "hints")}}
-
-
 def _told(said: Mapping[str, Any]) -> Told:
-    by = said.get("by") or ""
-    return Told(said["id"], said["code"], said["state"], said["told"], said.get("args"), said.get("fence", 0), by)
+    return Told(said["id"], said["code"], said["state"], said["told"], said.get("args"), said.get("fence", 0))

@@ -84,15 +84,6 @@ class FarHub(Hub):
 class FarJudgement(Judgement):
     """The server judges, when a call is proposed and once more when it begins. Here nobody objects."""
 
-    @property
-    def is_current(self) -> bool:
-        """The server reads again what it goes by."""
-        return True
-
-    def holds(self, until: float) -> bool:
-        """Nothing is judged here that could lapse."""
-        return True
-
     async def is_paused(self, request: Request) -> bool:
         """The server says so when it is begun."""
         return False

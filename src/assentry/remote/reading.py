@@ -1,7 +1,6 @@
 """What a server tells, as the values that a local gate works with."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 from assentry.core.action import Action, Assessment, Basis, Effect, Json, Reach, Risk
 from assentry.core.canonical import canonical, digest, restore
 from assentry.core.decision import Candidate
-from assentry.core.let_by import LetBy
 from assentry.core.request import Ask, Kind, Option, Permit, Request, State
 from assentry.core.run import Observation, PlanStep, Run, RunState, Scope
 from assentry.core.verdict import GateKind, Verdict
@@ -26,9 +24,7 @@ def request_in(told: Told) -> Request:
         Effect(effect["reversible"], Reach(effect["reach"]), effect["outside"], effect["money"]), Risk(told["risk"]),
         Basis.DECLARED,
     )  # fmt: skip
-    verdict = _let(
-        Verdict(GateKind(told["gate"]), "", told["because"], policy_version=told["policy_version"]), told["by"]
-    )
+    verdict = Verdict(GateKind(told["gate"]), "", told["because"], policy_version=told["policy_version"])
     args = restore(told["args_text"]) if told["args_text"] else {}
     candidate = Candidate(
         Action(told["action"], args, told["agent"]), told["args_text"], told["content_digest"], told["digest"],
@@ -50,23 +46,15 @@ def request_in(told: Told) -> Request:
     )  # fmt: skip
 
 
-def _let(verdict: Verdict, by: str | None) -> Verdict:
-    """The verdict, from which can be told who or what let the call run; names of rules and grants are not known."""
-    if by == LetBy.RULE:
-        return replace(verdict, rule="a rule at the server")
-    return replace(verdict, grant="a grant at the server") if by == LetBy.GRANT else verdict
-
-
-def at_once(prepared: Any, workspace: str, state: State, by: str = "") -> Request:
+def at_once(prepared: Any, workspace: str, state: State) -> Request:
     """A call that simply runs, as a request that is on no record."""
     now, text = datetime.now(UTC), canonical(prepared.args)
     content = digest(prepared.action.name, prepared.tool.schema_text, text)
     context = prepared.context
     permit = digest(content, workspace, context.agent, context.run, context.key)
-    verdict = _let(Verdict(GateKind.RUN, "", "it simply runs"), by)
-    effect = replace(_NOTHING_KNOWN, reversible=True, reach=Reach.NOTHING) if by == LetBy.READ else _NOTHING_KNOWN
+    verdict = Verdict(GateKind.RUN, "", "it simply runs")
     candidate = Candidate(
-        prepared.action, text, content, permit, Assessment(effect, Risk.SAFE, Basis.UNKNOWN), verdict, ""
+        prepared.action, text, content, permit, Assessment(_NOTHING_KNOWN, Risk.SAFE, Basis.UNKNOWN), verdict, ""
     )
     ask = Ask(
         id="", code="", workspace=workspace, kind=Kind.ACTION, agent=context.agent, asked_by="", created_at=now,

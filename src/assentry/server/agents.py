@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.gate import Gate
-from assentry.engine.judgement import Judgement
 from assentry.keys import KeyRing
 from assentry.ports import Store
 
@@ -32,19 +31,14 @@ class Agents:
                 self._gates[workspace] = gate
         return gate.agent(name)
 
-    @property
-    def judging(self) -> tuple[Judgement, ...]:
-        """What judges the calls of agents, of each workspace that any has called from."""
-        return tuple(gate._judgement for gate in self._gates.values())
-
     async def _opened(self, workspace: str) -> Gate:
         portal = self._given.portal if self._given is not None else None
         gate = Gate(self._store, self._keys, workspace=workspace, portal=portal)
         await gate.start()
         return gate
 
-    async def waited(self, agent: AgentRuns, look: Coroutine[Any, Any, T], otherwise: T) -> T:
-        """What `look` found, or `otherwise` where the server ends first; an error where the token did."""
+    async def waited(self, look: Coroutine[Any, Any, T], otherwise: T) -> T:
+        """What `look` found, or `otherwise` where the server ends first."""
         task = asyncio.create_task(look)
         if self._leaving:
             task.cancel()
@@ -54,8 +48,6 @@ class Agents:
         finally:
             self._waiting.discard(task)
             task.cancel()
-        if agent.proved is not None:
-            await agent.proved()
         return otherwise if task.cancelled() else task.result()
 
     def let_go(self) -> None:

@@ -13,7 +13,6 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute
-from starlette.types import Scope
 
 from assentry.errors import AssentryError
 from assentry.server import problems
@@ -24,17 +23,14 @@ from assentry.server.pages import router as pages
 from assentry.server.pages.frame import error_page
 from assentry.server.premises import Premises
 from assentry.server.repeats import Repeats
-from assentry.server.visitors import anybody
-from assentry.server.wire import Limits, Meters, Wire
+from assentry.server.wire import Meters, Wire
 
 log = logging.getLogger("assentry.server")
 
 HERE = Path(__file__).parent
 
 
-def create_app(
-    premises: Premises, *, hosts: Collection[str] = (), public: str = "", limits: Limits | None = None
-) -> FastAPI:
+def create_app(premises: Premises, *, hosts: Collection[str] = (), public: str = "") -> FastAPI:
     """The application on these premises. `hosts` are the names it goes by; others are turned away.
 
     `public` is how people reach it: where that is https, cookies are for https whatever the proxy says.
@@ -69,7 +65,7 @@ def create_app(
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     app.add_middleware(Repeats)
     app.add_middleware(Cookies)
-    app.add_middleware(Wire, hosts=hosts, meters=meters, known=_known, public=public, limits=limits)
+    app.add_middleware(Wire, hosts=hosts, meters=meters, public=public)
     return app
 
 
@@ -92,14 +88,6 @@ async def _told(request: Request, problem: Exception) -> Response:
 async def _unexpected(request: Request, problem: Exception) -> Response:
     log.error("unexpected error at %s", request.scope.get("route"), exc_info=problem)
     return await _told(request, problem)
-
-
-async def _known(scope: Scope) -> bool:
-    """Whoever sends this has proved who they are. Where that cannot be found out now, they have not."""
-    try:
-        return await anybody(Request(scope)) is not None
-    except (problems.Problem, AssentryError):
-        return False
 
 
 def wants_page(request: Request) -> bool:

@@ -36,7 +36,6 @@ TAGS = {
     "requests": "What waits for a person, and what people say about it.",
     "agents": "For agents: propose, learn what became of it, ask people, keep runs. Each sees only its own.",
     "grants": "What may pass without asking: scoped, counted, budgeted, expiring.",
-    "tools": "What agents and MCP servers offer, and who vouches for it.",
     "stop switch": "Pause or stop an agent, or everything, at its next gate.",
     "runs": "An agent's work as a whole, step by step.",
     "log": "What happened, who did it, and the proof that nobody changed the record.",

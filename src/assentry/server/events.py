@@ -26,7 +26,7 @@ _BREATH = 0.03
 """The first news goes out at once; what comes within so many seconds after it is told together."""
 MOST_STREAMS = 250
 """For one person or agent on one instance."""
-NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:", "tools:")
+NOT_REQUESTS = ("policy:", "grant:", "run:", "switch:", "identity:")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ class Event:
 
 
 LOOK = Event("look")
-_DOUBTS = ("identity", "policy", "look")
 
 
 class Listener:
@@ -61,13 +60,8 @@ class Listener:
         self._waiting: dict[tuple[str, str], Event] = {}
         self._rang = asyncio.Event()
         self.closed = False
-        self.doubted = False
-        """Whoever reads may no longer be allowed to, after what was put in; the reader finds out, and takes it back."""
 
     def put(self, event: Event) -> None:
-        if event.about in _DOUBTS:
-            self.doubted = True
-            self._rang.set()
         if self.agent and event is not LOOK and (event.about != "request" or event.agent != self.agent):
             return  # an agent hears of its own requests and of nothing else
         if len(self._waiting) >= _MOST_AT_ONCE or event is LOOK:
@@ -80,11 +74,11 @@ class Listener:
         self.closed = True
         self._rang.set()
 
-    async def events(self, quiet: Callable[[], float]) -> AsyncIterator[list[Event]]:
-        """What has come since, as it comes; an empty list after a quiet while, or where somebody may be gone."""
+    async def events(self, quiet: float) -> AsyncIterator[list[Event]]:
+        """What has come since, as it comes; an empty list after a quiet while."""
         while not self.closed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(quiet()):
+                async with asyncio.timeout(quiet):
                     await self._rang.wait()
             self._rang.clear()
             waiting, self._waiting = self._waiting, {}

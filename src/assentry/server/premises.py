@@ -19,7 +19,6 @@ from assentry.errors import AssentryError
 from assentry.keys import KeyRing
 from assentry.ports import Store
 from assentry.server.agents import Agents
-from assentry.server.aside import Aside
 from assentry.server.events import Events
 from assentry.server.knocks import Knocks
 from assentry.settings import Settings
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("assentry.server")
 
 FORGET_EVERY = 3600.0
-RETRY_SECONDS = 2.0
-READY_SECONDS = 5.0
-"""How long a server looks whether it is ready, before it says that it is not."""
-ORDER_EVERY = 5.0
-"""So often the log is put in order also where nothing was heard."""
-_BREATH = 0.5
 LOOK_EVERY = 10.0
 """How often it is found out which callers are gone."""
 
@@ -72,15 +65,10 @@ class Premises:
         self.knocks = Knocks()
         self.checking = 0
         """How many passwords are being checked, or wait to be."""
-        self.aside = Aside()
-        """Where what somebody sends to be looked at is evaluated."""
         self._rooms: dict[str, Room] = {}
         self._opening = asyncio.Lock()
         self._leave: Callable[[], None] | None = None
-        self._chores: set[asyncio.Future[None]] = set()
-        self._news = asyncio.Event()
-        self._heeding: dict[str, asyncio.Future[None]] = {}
-        """What was last heard of each room's policy, while it is read and afterwards."""
+        self._chores: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Ready to serve."""
@@ -88,7 +76,6 @@ class Premises:
         self._leave = self.events.start(self._heard)
         self._do(self._forget_now_and_then())
         self._do(self._look_for_the_gone())
-        self._do(self._put_in_order())
 
     async def close(self) -> None:
         """Whoever listens is let go, and nothing more is heard."""
@@ -116,36 +103,14 @@ class Premises:
         return Room(desk, Identities(self.store, workspace), desk.oversight, desk.chronicle, passkeys, sign_on)
 
     def _heard(self, changed: Mapping[str, int] | None) -> None:
-        self._news.set()
-        if changed is None or any(key.startswith(("policy:", "grant:", "switch:", "tools:")) for key in changed):
+        if changed is None or any(key.startswith(("policy:", "grant:", "switch:")) for key in changed):
             for room in tuple(self._rooms.values()):
-                self._heeding[room.name] = self._do(_refreshed(room))
+                self._do(_refreshed(room))
 
-    async def why_not_ready(self) -> str:
-        """Why this server cannot do its work, in words; empty if it can. It answers whatever hangs."""
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                await self.store.policy(self.settings.workspace)
-                for judgement in (*(room.desk.judgement for room in tuple(self._rooms.values())), *self.agents.judging):
-                    await judgement.renewed()
-        except TimeoutError:
-            return "the database does not answer"
-        except AssentryError as problem:
-            return f"the database cannot be read: {problem}"
-        if not self.store.hears:
-            return "changes made by other processes are not heard of; decisions still go by the database"
-        return ""
-
-    async def settled(self, room: Room) -> None:
-        """The room knows what was heard so far of its policy, unless that cannot be read for now."""
-        if (heeding := self._heeding.get(room.name)) is not None:
-            await asyncio.wait({heeding}, timeout=READY_SECONDS)
-
-    def _do(self, work: Awaitable[None]) -> "asyncio.Future[None]":
+    def _do(self, work: Awaitable[None]) -> None:
         chore = asyncio.ensure_future(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
-        return chore
 
     async def _forget_now_and_then(self) -> None:
         while True:
@@ -164,33 +129,12 @@ class Premises:
                     log.warning("callers that are gone could not be looked for in %s: %s", workspace, problem)
             await asyncio.sleep(LOOK_EVERY)
 
-    async def _put_in_order(self) -> None:
-        """What was committed gets its place in the log here, so that whoever reads it need not write anything."""
-        while True:
-            for workspace in {self.settings.workspace, *self._rooms}:
-                try:
-                    await self.store.sequence(workspace)
-                except AssentryError as problem:
-                    log.warning("the log of %s could not be put in order: %s", workspace, problem)
-            await asyncio.sleep(_BREATH)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ORDER_EVERY):
-                    await self._news.wait()
-            self._news.clear()
-
 
 async def _refreshed(room: Room) -> None:
-    """The room judges by the policy that is active now; what fails is tried again, until somebody has read it."""
-    judgement = room.desk.judgement
-    while True:
-        known = judgement.until
-        try:
-            return await judgement.look_again()
-        except AssentryError as problem:
-            log.warning("the policy of %s could not be read and is tried again: %s", room.name, problem)
-        await asyncio.sleep(RETRY_SECONDS)
-        if judgement.until > known:
-            return None
+    try:
+        await room.desk.judgement.refresh()
+    except AssentryError as problem:
+        log.warning("the policy of %s could not be read; the one before holds: %s", room.name, problem)
 
 
 def _sign_on(settings: Settings) -> "SignOn | None":

@@ -6,11 +6,10 @@ import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, TextIO
+from typing import TextIO
 from urllib.parse import urlsplit
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assentry.assemble import gate_for, keys_for
 from assentry.core.authority import Principal, eligible, may_change, resolve
@@ -20,13 +19,10 @@ from assentry.errors import SettingsError
 from assentry.server.app import create_app
 from assentry.server.premises import Premises, Room
 from assentry.server.whereabouts import announced
-from assentry.server.wire import Limits
 from assentry.settings import Settings
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE = 10
-_MOST_HEAD = 64 * 1024
-_MOST_FRAMES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +99,18 @@ async def _can_sign_in(room: Room, names: Collection[str]) -> bool:
 
 
 @asynccontextmanager
-async def standing(
-    settings: Settings, address: Address, *, works: bool = True, limits: Limits | None = None
-) -> AsyncIterator[Standing]:
+async def standing(settings: Settings, address: Address, *, works: bool = True) -> AsyncIterator[Standing]:
     """The server answers inside; with `works`, deadlines and resumptions are looked after in the same process."""
-    limits = limits or Limits()
     checked(address)
     listening = _bound(address)  # first: where somebody else listens, nothing was opened
     gate = gate_for(settings)
     port = int(listening.getsockname()[1])
     address = Address(address.host, port, address.url)
     premises = Premises(settings, store_of(gate), keys_for(settings), gate)
-    app = create_app(premises, hosts=address.names, public=address.public, limits=limits)
-    patient = type("Patient", (Patient,), {"seconds": limits.head})
+    app = create_app(premises, hosts=address.names, public=address.public)
     config = uvicorn.Config(
-        app, http=patient, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE,
-        ws="none", proxy_headers=bool(address.url), forwarded_allow_ips="127.0.0.1,::1", server_header=False,
-        date_header=True,
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE, ws="none",
+        proxy_headers=bool(address.url), forwarded_allow_ips="127.0.0.1,::1", server_header=False, date_header=True,
     )  # fmt: skip
     server = _Server(config)
     async with AsyncExitStack() as open_things:
@@ -146,82 +137,6 @@ async def standing(
         finally:
             stop()
             await serving
-
-
-class Patient(HttpToolsProtocol):
-    """A connection on which a request is begun within `seconds`, in few bytes, or which ends.
-
-    While a request is answered nothing is timed here: its body is timed by `Wire`, and streams stay as they like.
-    """
-
-    seconds: ClassVar[float] = Limits().head
-    _timer: asyncio.TimerHandle | None = None
-    _in_head = _in_message = _answers = False
-    _beside = 0
-    """So many bytes came for this message that are not its body: its head, the frames of its chunks, its trailers."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._arm()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        before = self._in_message
-        super().data_received(data)
-        if before and self._in_message:
-            self._beside += len(data)
-            if self._beside > (_MOST_HEAD if self._in_head else _MOST_FRAMES):
-                self._end(b"431 Request Header Fields Too Large")
-
-    def on_message_begin(self) -> None:
-        self._in_head, self._in_message, self._beside = True, True, 0
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        if not self.url.startswith(b"/"):
-            raise ValueError  # a 400: `GET http://another.example/` names a host besides the one in Host
-        self._disarm()
-        self._answers = True
-        # Its own list: what comes as a trailer, after the body, is not among the headers that decide.
-        self.scope["headers"] = list(self.headers)
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._beside -= len(body)
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._in_message = False
-        super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self._answers = False
-            self._arm()  # also where the rest of a body is still to come that nobody reads any more
-
-    def _arm(self) -> None:
-        self._disarm()
-        self._timer = self.loop.call_later(self.seconds, self._end, b"408 Request Timeout")
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _end(self, status: bytes) -> None:
-        """The connection ends. Only half a head gets an answer: without one nothing was asked, and a browser that
-        opened the connection in advance would take the answer for that of its next call."""
-        self._disarm()
-        if self.transport.is_closing():
-            return
-        if self._in_head and not self._answers:
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -92,22 +92,15 @@ async def _by_secret(request: Request, secret: str, surface: str) -> Visitor | N
         token = await identities.agent(secret)
         if token is None:
             return None
-        room = await _current(premises, workspace)
+        room = await premises.room(workspace)
         return Visitor(Principal(token.holder, "agent"), room, token=token, surface=surface)
     if not secret.startswith(SESSION_MARK) or not await identities.has_session(secret):
         return None
-    room = await _current(premises, workspace)
+    room = await premises.room(workspace)
     session = await identities.session(secret, room.desk.judgement.policy)
     if session is None:
         return None
     return Visitor(session.principal, room, session=session, csrf=csrf_for(session), surface=surface)
-
-
-async def _current(premises: Premises, workspace: str) -> Room:
-    """The room, with what it knows of its policy read recently: what somebody may see and do there goes by that."""
-    room = await premises.room(workspace)
-    await room.desk.judgement.renewed()
-    return room
 
 
 async def somebody(request: Request) -> Visitor:

@@ -1,7 +1,6 @@
 """Where the servers of a database can be reached, for commands on their machine: kept beside the keys while they run.
 
-Only `assentry link` reads it, and `assentry doctor`, which asks that server whether it is ready. Which server a command
-talks to otherwise, and in whose name, is never decided by it.
+Only `assentry link` reads it. Which server a command talks to, and in whose name, is never decided by it.
 """
 
 import json

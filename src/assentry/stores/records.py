@@ -8,7 +8,6 @@ from assentry.core.grant import Grant
 from assentry.core.request import Request
 from assentry.core.run import Run
 from assentry.core.switch import Switch
-from assentry.core.vouching import OfferedTool
 from assentry.stores import rows
 
 
@@ -51,13 +50,3 @@ def switch_record(switch: Switch) -> dict[str, str]:
 def read_switch_record(record: Mapping[str, Any]) -> Switch:
     """What `switch_record` wrote."""
     return rows.read_switch(str(record["body"]), str(record["id"]))
-
-
-def tool_record(tool: OfferedTool) -> dict[str, str]:
-    """A tool that somebody offers."""
-    return {"id": tool.name, "body": rows.tool_write(tool)[1]["body"]}
-
-
-def read_tool_record(record: Mapping[str, Any]) -> OfferedTool:
-    """What `tool_record` wrote."""
-    return rows.read_tool(str(record["body"]), str(record["id"]))

@@ -1,18 +1,16 @@
 """What remains of a request once its payload is purged: names, digests and times, no content."""
 
 from dataclasses import replace
-from datetime import datetime
 
 from assentry.core.action import Action, Assessment
-from assentry.core.change import Change, entry
 from assentry.core.decision import Candidate
 from assentry.core.request import Question, Request
 
 
-def purged(request: Request, now: datetime) -> Change:
+def purged(request: Request) -> Request:
     """`request` without arguments, prose, claims, options, results or secrets; its entries still verify."""
     ask = request.ask
-    stub = replace(
+    return replace(
         request,
         ask=replace(
             ask,
@@ -33,7 +31,6 @@ def purged(request: Request, now: datetime) -> Change:
         sealed={},
         purged=True,
     )
-    return Change(stub, (entry(stub, now, "request.purged", "retention"),))
 
 
 def _stub(candidate: Candidate) -> Candidate:

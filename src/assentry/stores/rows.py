@@ -19,8 +19,6 @@ import msgspec
 from assentry.core.action import Action, Risk
 from assentry.core.audit import Entry
 from assentry.core.canonical import restore
-from assentry.core.change import Change
-from assentry.core.copies import replace
 from assentry.core.credential import Credential
 from assentry.core.decision import Candidate
 from assentry.core.grant import Grant
@@ -29,7 +27,6 @@ from assentry.core.request import OPEN, Ask, Executor, Option, Request, State
 from assentry.core.run import Run, RunState
 from assentry.core.situation import Standing
 from assentry.core.switch import Switch
-from assentry.core.vouching import OfferedTool, Vouched
 from assentry.errors import AssentryError, Conflict, InvalidArguments, StaleRequest, StoreError
 from assentry.stores.words import searchable
 
@@ -124,14 +121,11 @@ _CANDIDATE_AT = _MOVING.names.index("candidate")
 _GRANT = _Shape(Grant)
 _RUN = _Shape(Run)
 _SWITCH = _Shape(Switch)
-_TOOL = _Shape(OfferedTool)
 _CREDENTIAL = _Shape(Credential)
 _PROPOSAL = _Shape(PolicyProposal)
 _encode = msgspec.json.Encoder().encode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
-_MOVES_UNRECORDED = ("version", "changed_at", "due_at", "callers")
-"""What changes without an entry: leases are renewed, and processes come and go."""
 
 
 def _written(stand_in: Any) -> str:
@@ -368,45 +362,6 @@ def switch_columns(switch: Switch) -> Row:
     }
 
 
-def tool_write(tool: OfferedTool) -> tuple[str, Row]:
-    """A tool that is offered, or what somebody said of it: the statement that writes it, and its row."""
-    row = {
-        "workspace": tool.workspace,
-        "source": column(tool.source),
-        "name": column(tool.name),
-        "digest": tool.digest,
-        "version": tool.version,
-        "state": tool.state.value,
-        "body": _written(_TOOL.stand_in(tool)),
-    }
-    return "insert_tool" if tool.version == 1 else "update_tool", row
-
-
-def read_tool(text: str, key: str) -> OfferedTool:
-    """The tool that `tool_write` wrote."""
-    try:
-        return OfferedTool(*_TOOL.read(text))
-    except _DAMAGE as error:
-        raise _damaged("tool", key, error) from None
-
-
-def read_vouched(found: Iterable[Sequence[str]]) -> frozenset[Vouched]:
-    """Source, name and digest of tools, of their columns."""
-    return frozenset((_spelled(source), _spelled(name), digest) for source, name, digest in found)
-
-
-def _spelled(text: str) -> str:
-    """What `column` was given."""
-    return str(json.loads(text[1:])) if text.startswith(_ESCAPED) else text
-
-
-def stale_tool() -> StaleRequest:
-    """Somebody else said something of it a moment ago."""
-    return StaleRequest(
-        "somebody else decided about one of these tools just now; look again", request_id="", code="", state=""
-    )
-
-
 def read_switch(text: str, key: str) -> Switch:
     """The switch that `switch_columns` wrote."""
     try:
@@ -490,47 +445,7 @@ def entry_columns(entry: Entry, when: When) -> Row:
     }
 
 
-def text_digest(text: str) -> str:
-    """Stands for a stored text as a whole."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def body_digest(body: str) -> str:
-    """Stands for a stored value, but for what changes without an entry."""
-    value = _decode_args(body)
-    for name in _MOVES_UNRECORDED:
-        value.pop(name, None)
-    return hashlib.sha256(_encode(value)).hexdigest()
-
-
-def stamped(change: Change, request: Row | None) -> tuple[Entry, ...]:
-    """The entries of a change, the last one about each stored value with the digest of what is stored of it now.
-
-    So the log also proves what the tables say. `request` is the row of the changed request.
-    """
-    if not change.entries:
-        return ()
-    digests: dict[str, dict[str, str]] = {}
-    if change.request is not None and request is not None:
-        said = {"row": body_digest(request["body"])}
-        if change.new:
-            said["ask"] = text_digest(request["ask"])
-        elif change.request.purged:
-            said["ask"] = text_digest(ask_text(change.request.ask))
-        digests[change.request.id] = said
-    for grant in change.grants:
-        digests[grant.id] = {"row": body_digest(_written(_GRANT.stand_in(grant)))}
-    if change.switch is not None:
-        digests[change.switch.agent] = {"row": body_digest(_written(_SWITCH.stand_in(change.switch)))}
-    made = list(change.entries)
-    for place in reversed(range(len(made))):
-        entry = made[place]
-        if (known := digests.pop(entry.subject, None)) is not None:
-            made[place] = replace(entry, body={**entry.body, **known})
-    return tuple(made)
-
-
 def notice_key(kind: str, subject: str) -> str:
     """Under which key a watcher hears of an entry's subject."""
     head = kind.partition(".")[0]
-    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch", "identity", "tools") else subject
+    return f"{head}:{subject}" if head in ("policy", "grant", "run", "switch", "identity") else subject

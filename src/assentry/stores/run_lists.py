@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 from typing import Any, TypeVar
 
 from assentry.core.credential import Credential, CredentialKind
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.run import Run
 from assentry.core.switch import Switch
-from assentry.core.vouching import OfferedTool, Vouched
-from assentry.ports import Mismatch, Pressure, RunFilter
-from assentry.stores import comparing, rows
+from assentry.ports import Pressure, RunFilter
+from assentry.stores import rows
 from assentry.stores.listing import beyond
 
 T = TypeVar("T")
@@ -25,9 +23,6 @@ BEYOND = "~"
 
 class RunReads:
     """The reading half of a store, as far as it is about runs and the agents behind them."""
-
-    _when: rows.When
-    """How this store writes times."""
 
     async def _look(self, errand: Callable[[Fetch], T]) -> T:
         """What `errand` made of what it fetched, all on one connection."""
@@ -68,14 +63,6 @@ class RunReads:
         found = await self._look(lambda fetch: fetch("switches", {"workspace": workspace}))
         return tuple(rows.read_switch(text, key) for text, key in found)
 
-    async def tools(self, workspace: str, source: str = "") -> tuple[OfferedTool, ...]:
-        values = {"workspace": workspace, **({"source": rows.column(source)} if source else {})}
-        found = await self._look(lambda fetch: fetch("tools_of" if source else "tools", values))
-        return tuple(rows.read_tool(text, key) for text, key in found)
-
-    async def vouched(self, workspace: str) -> frozenset[Vouched]:
-        return rows.read_vouched(await self._look(lambda fetch: fetch("vouched", {"workspace": workspace})))
-
     async def credential(self, workspace: str, kind: CredentialKind, credential_id: str) -> Credential | None:
         values = {"workspace": workspace, "kind": kind.value, "id": rows.column(credential_id)}
         found = await self._look(lambda fetch: fetch("credential", values))
@@ -107,14 +94,6 @@ class RunReads:
     async def pressure(self, workspace: str, agent: str, since: datetime, most: int) -> Pressure:
         values = {"workspace": workspace, "agent": rows.column(agent), "since": rows.since_id(since), "most": most}
         return Pressure(*(await self._look(lambda fetch: fetch("pressure", values)))[0])
-
-    async def mismatches(self, workspace: str, most: int = 100) -> tuple[Mismatch, ...]:
-        found: list[Mismatch] = []
-        after = comparing.BEGIN
-        while after[0] and len(found) < most:
-            wrong, after = await self._look(partial(comparing.mismatches, workspace, after, self._when))
-            found += wrong
-        return tuple(found[:most])
 
     async def _some_runs(self, name: str, values: dict[str, Any]) -> tuple[Run, ...]:
         return await self._look(lambda fetch: _read(fetch(name, values)))

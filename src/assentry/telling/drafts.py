@@ -14,7 +14,7 @@ from assentry.core.action import Json
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate
 from assentry.core.request import Request, State
-from assentry.core.text import ago, counted, shortened
+from assentry.core.text import ago, counted
 from assentry.engine.chronicle import Drafts
 from assentry.telling.plain import as_json
 from assentry.telling.run_words import cut, decided_words
@@ -33,11 +33,7 @@ def rounds(request: Request, drafts: Drafts, now: datetime, how: str, *, whole: 
         return []
     number = len(drafts.before) + 1
     if not drafts.before:
-        text = (
-            f"revises {shortened(drafts.missing, 60)}, which is not on record"
-            if drafts.missing
-            else "says it revises itself"
-        )
+        text = f"revises {drafts.missing[:60]}, which is not on record" if drafts.missing else "says it revises itself"
         return [Part("Draft", (told(f"The agent says that this {text}.", Tone.WARN),))]
     last = drafts.before[-1]
     title = f"Draft {number}{' or later' if drafts.cut else ''}, revises {last.code}"

@@ -59,10 +59,8 @@ def read(logged: Logged) -> Line:
 
 
 async def backwards(store: Store, workspace: str, wanted: Wanted, limit: int, start: int = 0) -> AsyncIterator[Line]:
-    """The newest entries that fit, newest first; from before index `start`, where one is given.
-
-    Of those that have their place in the order: nothing is changed by reading.
-    """
+    """The newest entries that fit, newest first; from before index `start`, where one is given."""
+    await store.sequence(workspace)
     looked_at, given = 0, 0
     while looked_at < _MOST_READ:
         page = await store.entries(
@@ -136,7 +134,6 @@ _SENTENCES = {
     "request.voted": "{about}: {decided} by {actor}; more approvals are needed",
     "request.amended": "{about}: {actor} changed it; more approvals are needed",
     "request.rejudged": "{about}: the policy demands more by now ({changes}); it is asked about again",
-    "request.relisted": "{about}: the list changed ({changes})",
     "request.decided": "{about}: {decided} by {actor}{after}",
     "request.widened": "{about}: nobody has decided; it may now also be decided by {may_decide}",
     "request.reminder_due": "{about}: nobody has decided; a reminder is due",
@@ -180,10 +177,6 @@ _SENTENCES = {
     "identity.given": "{holder} was given a {what} by {actor}",
     "identity.changed": "the {what} of {holder} was changed by {actor}",
     "identity.ended": "a {what} of {holder} was ended by {actor}",
-    "tools.offered": "tools of {subject} wait for somebody to vouch for them",
-    "tools.vouched": "{actor} vouches for tools of {subject}: {names}",
-    "tools.refused": "{actor} does not vouch for tools of {subject}: {names}",
-    "tools.revoked": "{actor} no longer vouches for tools of {subject}: {names}",
     "policy.applied": "policy version {version} applied by {actor}",
     "policy.confirmed": "policy version {version} applied: proposed by {proposed_by}, confirmed by {actor} ({code})",
     "policy.proposed": "a change of policy version {based_on} proposed by {actor}; a second person is needed ({code})",

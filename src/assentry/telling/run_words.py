@@ -149,7 +149,7 @@ def gate_words(request: Request) -> str:
     said = [trigger.says.strip() for trigger in verdict.triggers]
     if not said or not verdict.by_default:
         said.insert(0, verdict.because.strip())
-    if request.ask.kind is not Kind.ACTION:
+    if request.ask.kind is Kind.QUESTION:
         return "the agent asked a person"
     if verdict.observed is not None:
         return f"ran at once, since the policy only observes; it would have met the {verdict.observed} gate"
@@ -180,7 +180,7 @@ def decided_words(request: Request, now: datetime) -> tuple[str, Tone]:
             return "", Tone.PLAIN
         case "silence" if request.state is State.EXPIRED:
             return f"nobody answered in time{waited}, so it was refused", Tone.BAD
-        case "silence" if request.ask.kind is not Kind.ACTION:
+        case "silence" if request.ask.kind is Kind.QUESTION:
             return f"WENT AHEAD ON SILENCE{waited}: its best guess was taken, {_value(request.answer)}", Tone.WARN
         case "silence":
             return f"WENT AHEAD ON SILENCE{waited}: nobody objected in time", Tone.WARN

@@ -1,14 +1,9 @@
 """What stands until somebody ends it, for scripts: grants and stop switches."""
 
-from datetime import timedelta
-
-from assentry.core.action import Declaration, Json, Reach, Risk
+from assentry.core.action import Json
 from assentry.core.grant import Grant
-from assentry.core.judge import why_void
-from assentry.core.policy import Policy
 from assentry.core.switch import EVERYTHING, Switch
 from assentry.core.text import counted
-from assentry.core.vouching import Definition, OfferedTool, reading
 
 
 def grant_what(grant: Grant) -> str:
@@ -37,8 +32,8 @@ def grant_money(grant: Grant) -> str:
     return f"{grant.budget} {grant.currency or 'without a currency'}"
 
 
-def grant_document(grant: Grant, policy: Policy) -> dict[str, Json]:
-    """A grant for scripts, and why it does not count by this policy."""
+def grant_document(grant: Grant) -> dict[str, Json]:
+    """A grant for scripts."""
     return {
         "id": grant.id,
         "actions": list(grant.actions),
@@ -54,18 +49,7 @@ def grant_document(grant: Grant, policy: Policy) -> dict[str, Json]:
         "granted_by": grant.granted_by,
         "expires_at": grant.expires_at,
         "revoked_at": grant.revoked_at,
-        "does_not_count": why_void(policy, grant) or "",
     }
-
-
-def everywhere_words(within: timedelta) -> str:
-    """From when on everybody goes by what was just changed: a policy, a stop switch, a grant."""
-    if within <= timedelta(0):
-        return "every instance follows it now"
-    return (
-        "it holds at once for decisions and approved calls; calls that need no approval follow it everywhere within "
-        f"{within.total_seconds():.3g} s"
-    )
 
 
 def switch_document(switch: Switch) -> dict[str, Json]:
@@ -78,25 +62,3 @@ def switch_document(switch: Switch) -> dict[str, Json]:
         "reason": switch.reason,
         "at": switch.at.isoformat(),
     }
-
-
-def tool_document(tool: OfferedTool) -> dict[str, Json]:
-    """A tool that somebody offers, for scripts."""
-    risk, says = tool_reading(tool)
-    return {
-        "source": tool.source, "name": tool.name, "digest": tool.digest, "state": str(tool.state), "by": tool.by,
-        "at": tool.at.isoformat(), "reading": says, "risk": risk,
-        "description": tool.body.get("description", ""), "arguments": tool.body.get("arguments"),
-        "effect": tool.body.get("effect", {}), "hints": tool.body.get("about", {}),
-    }  # fmt: skip
-
-
-def tool_reading(tool: OfferedTool) -> tuple[str, str]:
-    """What we make of it, as a guess: its risk, and what it probably does."""
-    said = dict(tool.body.get("effect", {}))
-    for name, kind in (("reach", Reach), ("risk", Risk)):
-        if name in said:
-            said[name] = kind(said[name])
-    made = Definition(tool.name, tool.body.get("description", ""), tool.body.get("arguments"), Declaration(**said))
-    risk, says = reading(made)
-    return str(risk), says

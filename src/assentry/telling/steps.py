@@ -10,7 +10,7 @@ from assentry.telling.told import SHAPES, Told, Tone, told, tone_of
 
 def mark(request: Request) -> tuple[str, Tone]:
     """Shape and word of how serious it is."""
-    if request.ask.kind is not Kind.ACTION:
+    if request.ask.kind is Kind.QUESTION:
         return "? question", Tone.ASKED
     risk = request.candidate.assessment.risk
     return f"{SHAPES[risk]} {risk}", tone_of(risk)

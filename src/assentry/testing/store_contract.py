@@ -13,11 +13,10 @@ from assentry.testing.store_contract_proposals import Proposals
 from assentry.testing.store_contract_requests import Requests
 from assentry.testing.store_contract_runs import Runs
 from assentry.testing.store_contract_switches import Switches
-from assentry.testing.store_contract_tools import Tools
 from assentry.testing.store_contract_use import Use
 
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Tools, Credentials, Proposals, Callers, StorePlace):
+class StoreContract(Requests, Lists, Log, Use, Runs, Switches, Credentials, Proposals, Callers, StorePlace):
     """All of it."""

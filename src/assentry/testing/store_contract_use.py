@@ -85,14 +85,6 @@ class Use(StorePlace):
         await store.apply_policy(WORKSPACE, "text", "alice", policy_entry)
         await heard.until(lambda h: h.versions.get("policy:1") == 1)
 
-    async def test_a_store_says_whether_it_hears_what_others_commit(self, store: Store) -> None:
-        assert store.hears, "nobody watches, so nothing can be missed"
-        heard = Heard()
-        stop = store.watch(heard)
-        await heard.until(lambda told: told.calls > 0 and store.hears, 60)
-        stop()
-        assert store.hears
-
     async def test_a_watcher_that_stopped_or_failed_disturbs_nobody(self, store: Store) -> None:
         def failing(_: Mapping[str, int] | None) -> None:
             raise ValueError

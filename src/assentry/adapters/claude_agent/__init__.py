@@ -14,7 +14,6 @@ from assentry.adapters.claude_code import WITHIN, errand_in
 from assentry.adapters.hosted import one_decided
 from assentry.adapters.tool_calls import ToolCall, ToolCalls
 from assentry.core.action import Declaration, Json
-from assentry.core.text import shortened
 from assentry.engine.gate import Gate
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import current_run
@@ -31,7 +30,7 @@ with needs("claude", __name__):
         SystemMessage,
     )
 
-    from assentry.adapters.claude_agent.hooks import Hooks, can_ask, refuse_others, with_hooks
+    from assentry.adapters.claude_agent.hooks import Hooks, refuse_others, with_hooks
     from assentry.adapters.claude_agent.servers import ask_person, tools_in
 
 __all__ = ["AttachedClaude", "Hooks", "ask_person", "attach", "hooked", "permissions"]
@@ -47,7 +46,7 @@ def hooked(
     """
     given = options or ClaudeAgentOptions()
     refuse_others(given, others)
-    return with_hooks(given, Hooks(ToolCalls(gate, effects), known=tools_in(given), asks=can_ask(given)))
+    return with_hooks(given, Hooks(ToolCalls(gate, effects), known=tools_in(given)))
 
 
 def permissions(
@@ -137,7 +136,7 @@ class AttachedClaude:
         async def work() -> None:
             described = {"original": original or prompt, "scope": scope, "key": key, "host": self._host}
             try:
-                async with self._gate.run(goal or shortened(prompt, 200), **described) as run:
+                async with self._gate.run(goal or prompt[:200], **described) as run:
                     state = {"prompt": prompt, "session": "", "deferred": False, "asked": {}}
                     run.snapshot(state)
                     run.outcome = await self._gone(state, prompt, messages.put_nowait)
@@ -165,7 +164,7 @@ class AttachedClaude:
 
     async def _gone(self, state: dict[str, Any], prompt: str, take: Callable[[Any], Any]) -> Json:
         while True:
-            hooks = Hooks(self._calls, not self._wait, self._known, dict(state["asked"]), can_ask(self._options))
+            hooks = Hooks(self._calls, not self._wait, self._known, dict(state["asked"]))
             result = await self._spoken(state, prompt, hooks, take)
             if hooks.stopped is not None:
                 raise hooks.stopped

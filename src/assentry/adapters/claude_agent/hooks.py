@@ -14,9 +14,8 @@ from assentry.adapters.claude_code import WITHIN, errand_in
 from assentry.adapters.tool_calls import Given, Standing, ToolCall, ToolCalls, for_model, kept, whole
 from assentry.core.action import Json
 from assentry.core.canonical import canonical
-from assentry.core.let_by import LetBy
-from assentry.core.request import Request, State
-from assentry.core.text import shortened, visible
+from assentry.core.request import Request
+from assentry.core.text import visible
 from assentry.engine.errands import changed_words
 from assentry.errors import AssentryError, Denied, GuardError, Parked, RunStopped
 
@@ -40,15 +39,6 @@ class _Flight:
     """The session and, where it is one inside, the agent that makes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """A call that is left to Claude's own rules: it begins here once it is known that it ran."""
-
-    call: ToolCall
-    standing: Standing
-    whose: tuple[str, str]
-
-
 class _ToolFailed(Exception):
     """Claude's runtime says that the tool failed."""
 
@@ -66,12 +56,9 @@ class Hooks:
     known: Mapping[str, Known] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
     """The ids of calls that wait and were not deferred, by what they are about."""
-    asks: bool = False
-    """The program answers what Claude's own rules leave open (`can_use_tool`), so it can be asked."""
     deferred: Request | None = None
     stopped: BaseException | None = None
     _flights: dict[str, _Flight] = field(default_factory=dict)
-    _left: dict[str, _Left] = field(default_factory=dict)
 
     def matchers(self) -> dict[str, list[HookMatcher]]:
         """As the options take them; what fails here blocks the call."""
@@ -97,8 +84,6 @@ class Hooks:
 
     async def after(self, event: Any, call_id: str | None, _: Any) -> Any:
         """What came of a call that was let go is on record."""
-        if (left := self._left.pop(call_id or "", None)) is not None:
-            await self._begun_now(left, event, call_id or "")
         flight = self._flights.get(call_id or "")
         if flight is None or not flight.began.done():
             return {}
@@ -114,7 +99,7 @@ class Hooks:
             told = f"Assentry: {words}. It is on record as failed. Tell whoever you work for."
             said = {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": told}}
         elif event["hook_event_name"] == "PostToolUseFailure":
-            flight.ended.set_exception(_ToolFailed(whole(shortened(str(event.get("error") or "it failed"), 20_000))))
+            flight.ended.set_exception(_ToolFailed(whole(str(event.get("error") or "it failed")[:20_000])))
         else:
             flight.ended.set_result(kept(event.get("tool_response")))
         with suppress(_ToolFailed, AssentryError):
@@ -125,7 +110,6 @@ class Hooks:
         """An agent has ended its turn: a call of it that is not heard of by now was turned away by somebody else."""
         mine = [each for each, flight in self._flights.items() if flight.whose == _whose(event)]
         await self._forgotten([self._flights.pop(each) for each in mine if self._flights[each].began.done()])
-        self._left = {each: left for each, left in self._left.items() if left.whose != _whose(event)}
         return {}
 
     async def close(self) -> None:
@@ -158,26 +142,7 @@ class Hooks:
                 return _answer("deny", given.says)
             asked = {each: errand.args[each] for each in ("question", "choices") if each in errand.args}
             return _answer("allow", "answered", {**asked, "answer": given.text()}, says="")
-        by = standing.proposal.let_by
-        is_open = standing.request is None or standing.request.state is State.APPROVED
-        if by is not None and not by.is_meant and is_open:
-            if standing.request is not None:
-                self._left[call_id] = _Left(call, standing, _whose(event))
-            is_asked = self.asks and by is not LetBy.READ
-            return _answer("ask", "Assentry: no rule speaks of it and nobody was asked") if is_asked else {}
         return await self._let_go(call, call_id, standing, stays, _whose(event))
-
-    async def _begun_now(self, left: _Left, event: Any, call_id: str) -> None:
-        """What was left to Claude has run, so it begins, and what came of it is told as of any other."""
-        try:
-            answer = await self._let_go(left.call, call_id, left.standing, 0.0, left.whose)
-            why = "" if call_id in self._flights else answer["hookSpecificOutput"]["permissionDecisionReason"]
-        except (AssentryError, RunStopped, Parked) as problem:
-            self._flights.pop(call_id, None)
-            why = str(problem)
-        if why:
-            name = visible(str(event["tool_name"]), lines=False)
-            log.warning("%s ran, and what came of it is not on record: %s", name, why)
 
     def _put_off(self, call: ToolCall, standing: Standing, about: str) -> Any:
         """A session can defer one call at a time; of others the model hears that they wait."""
@@ -247,11 +212,6 @@ def _answer(
         if told := changed_words(args) if says is None else says:
             said["additionalContext"] = told
     return {"hookSpecificOutput": said}
-
-
-def can_ask(options: ClaudeAgentOptions) -> bool:
-    """Somebody answers what Claude's own rules leave open."""
-    return options.can_use_tool is not None or options.permission_prompt_tool_name is not None
 
 
 def refuse_others(options: ClaudeAgentOptions, others: bool) -> None:

@@ -22,7 +22,6 @@ from assentry.core.action import Declaration, Json
 from assentry.core.canonical import canonical, restore
 from assentry.core.request import Request, State
 from assentry.core.run import Run
-from assentry.core.text import shortened
 from assentry.engine.gate import Gate, store_of
 from assentry.engine.hosting import Fits, Resumption
 from assentry.engine.outcomes import refusal
@@ -561,4 +560,4 @@ def _goal(input: Any) -> str:
         content = last.get("content")
     if isinstance(last, tuple) and len(last) == 2:
         content = last[1]
-    return shortened(content, 200) if isinstance(content, str) else ""
+    return content[:200] if isinstance(content, str) else ""

@@ -5,11 +5,6 @@ from dataclasses import dataclass
 
 from assentry.adapters.mcp_proxy.wire import LONGEST
 
-_LINE = 8
-"""What a line of an event costs even where it is empty."""
-_LONGEST_ID = 1024
-"""An event with a longer name cannot be asked for again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -38,11 +33,11 @@ async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
         value = value.removeprefix(b" ")
         match field:
             case b"data":
-                length += len(value) + _LINE
+                length += len(value)
                 if length > LONGEST:
                     raise TooLong
                 data.append(value)
-            case b"id" if b"\0" not in value and len(value) <= _LONGEST_ID:
+            case b"id" if b"\0" not in value:
                 name = value.decode(errors="replace")
             case b"event":
                 kind = value.decode(errors="replace") or "message"
@@ -55,11 +50,9 @@ async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Lines without their ends, whichever of the three kinds those are."""
     parts: list[bytes] = []
-    length = 0
     async for chunk in chunks:
         parts.append(chunk)
-        length += len(chunk)
-        if length > LONGEST:
+        if sum(map(len, parts)) > LONGEST:
             raise TooLong
         if b"\n" not in chunk and b"\r" not in chunk:
             continue
@@ -68,6 +61,5 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         whole = rest[:-1] if rest.endswith(b"\r") else rest
         *lines, left = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         parts = [left + rest[len(whole) :]]
-        length = len(parts[0])
         for line in lines:
             yield line

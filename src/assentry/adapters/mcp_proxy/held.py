@@ -44,8 +44,6 @@ class Manner:
     """The address of the server where people decide; empty where there is none."""
     identity: str = ""
     """The same for the same server only: what was allowed at one is not allowed at another of its name."""
-    source: str = ""
-    """By what its tools are known to people who vouch for them."""
     place: str = ""
     """Where the server is, in words for whoever decides."""
 

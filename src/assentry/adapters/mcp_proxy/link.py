@@ -59,7 +59,7 @@ async def linked(
         upstream = HttpServer(server.url, server.headers, schema, logged_in)
     else:
         upstream = await ProcessServer.started(server.name, server.command, server.env)
-    own = replace(manner, identity=server.identity, source=server.source, place=server.place)
+    own = replace(manner, identity=server.identity, place=server.place)
     proxy = Proxy(errands, notebook, own, to_client, upstream.send)
     return Link(proxy, upstream)
 

@@ -14,13 +14,10 @@ from typing import Any
 
 from assentry.adapters.mcp_proxy.calls import ANSWERS, MOST_ROUNDS, Under, answers_in, as_allowed, is_new, round_of
 from assentry.adapters.mcp_proxy.held import Hearing, Manner
-from assentry.adapters.mcp_proxy.lines import Dropped
 from assentry.adapters.mcp_proxy.toolbox import Toolbox
-from assentry.adapters.mcp_proxy.upstream import NOBODY_KNOWS
 from assentry.adapters.mcp_proxy.wire import (
     INTERNAL,
     INVALID_REQUEST,
-    TOO_LONG,
     Message,
     ToClient,
     ToServer,
@@ -61,9 +58,9 @@ class Proxy:
     def __init__(
         self, errands: Errands, notebook: Notebook, manner: Manner, to_client: ToClient, to_server: ToServer
     ) -> None:
-        self.manner, self.tools = manner, Toolbox(manner)
+        self.manner, self.tools = manner, Toolbox(manner, notebook)
         self._errands, self._notebook, self._to_client, self._to_server = errands, notebook, to_client, to_server
-        self._expected: dict[str, Message] = {}
+        self._expected: set[str] = set()
         """What the server was asked and has not answered; it answers nothing else."""
         self._hearing = Hearing(errands, manner, self._send)
         self._listing: dict[str, bool] = {}
@@ -181,6 +178,8 @@ class Proxy:
         renewing = None if told.simply_runs else self._renewing(told)
         rounds = under.rounds if under is not None else 0
         self._begin(message, Under(told, runs, changed, renewing, first.digest, rounds))
+        if errand.alarm:
+            self.tools.pin(name)
         return await self._passed_on(message, as_allowed(message, runs, more))
 
     async def _passed_on(self, message: Message, allowed: Message) -> None:
@@ -254,7 +253,7 @@ class Proxy:
 
     async def _relay(self, message: Message) -> None:
         if "id" in message and "method" in message:
-            self._expected[ident(message["id"])] = {"id": message["id"], "method": message["method"]}
+            self._expected.add(ident(message["id"]))
         await self._to_server(message)
 
     async def _send(self, message: Message) -> None:
@@ -297,13 +296,12 @@ class Proxy:
         if number not in self._expected and message["id"] is not None:
             log.warning("the server answered what it has not been asked; that was left out")
             return None
-        self._expected.pop(number, None)
+        self._expected.discard(number)
         if number in self._ours:
             return await self._told_tools(number, message)
         if number in self._listing:
             whole = self._listing.pop(number) and "nextCursor" not in part(message, "result")
             self.tools.note(message, set() if whole else None)
-            self._keep(asyncio.create_task(self._offered()))
             told = await self.tools.annotated(self._errands, message)
             return await (self._to_client(line) if told is None else self._send(told))
         if (under := self._under_way.pop(number, None)) is None:
@@ -335,7 +333,7 @@ class Proxy:
         """
         number = message["id"]
         key = ident(number)
-        self._expected.pop(key, None)
+        self._expected.discard(key)
         if key in self._ours:
             return await self._told_tools(key, error(number, INTERNAL, says))
         self._listing.pop(key, None)
@@ -350,27 +348,6 @@ class Proxy:
         if message.get("method") == "tools/call":
             return await self._refused(number, says)
         return await self._send(error(number, INTERNAL, says))
-
-    async def lost_to(self, line: Dropped) -> None:
-        """The answer that this line was is lost; where it does not say whose that was, every answer may be."""
-        said = line.members
-        if "method" in said:
-            return None
-        if said.get("id") is None or isinstance(said["id"], bool):
-            return await self.lost_all(f"An answer of the MCP server is {TOO_LONG}. {NOBODY_KNOWS}")
-        asked = self._expected.get(ident(said["id"]))
-        if asked is not None:
-            await self.lost(asked, f"Its answer is {TOO_LONG}. {NOBODY_KNOWS}", sent=True)
-        return None
-
-    async def lost_all(self, says: str) -> None:
-        """No answer will come to anything that the server was asked."""
-        for asked in tuple(self._expected.values()):
-            await self.lost(asked, says, sent=True)
-
-    async def not_taken(self, line: Dropped) -> None:
-        """The client hears that its message was too long."""
-        await self._send(error(line.members.get("id"), INVALID_REQUEST, f"this is {TOO_LONG}; it was left out"))
 
     async def _reported(self, under: Under, message: Message) -> None:
         if under.told.simply_runs:
@@ -412,15 +389,7 @@ class Proxy:
         else:
             self.tools.note(message, self._ours[number])
             self._learned.set()
-            self._keep(asyncio.create_task(self._offered()))
         self._ours.pop(number, None)
-
-    async def _offered(self) -> None:
-        """People see the tools that nobody vouches for. Until somebody does, calls of them wait one by one."""
-        try:
-            await self.tools.offer(self._errands)
-        except (AssentryError, RunStopped, OSError) as problem:
-            log.warning("the tools of %s could not be listed for people: %s", self.manner.server, problem)
 
     # The end
 

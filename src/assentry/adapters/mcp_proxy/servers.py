@@ -43,12 +43,6 @@ class Server:
         return self.name if self.is_named else f"{self.name}\0{_digest([self.command, self.url])}"
 
     @property
-    def source(self) -> str:
-        """Its name and what it is made of, without what is secret: what people vouch for at it is for no other one."""
-        where = str(Path.cwd()) if self.command else ""
-        return f"{self.name}#{_digest([self.name, self.command, where, self.url])[:12]}"
-
-    @property
     def identity(self) -> str:
         """A digest of all that makes it: two servers of one name, or of one command otherwise started, are two."""
         where = str(Path.cwd()) if self.command else ""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from assentry.adapters.mcp_proxy.lines import Dropped
 from assentry.adapters.mcp_proxy.link import Link
 from assentry.adapters.mcp_proxy.merging import LISTS, introduction, named, parted
 from assentry.adapters.mcp_proxy.wire import (
@@ -15,7 +14,6 @@ from assentry.adapters.mcp_proxy.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     NO_SUCH_METHOD,
-    TOO_LONG,
     Message,
     ToClient,
     error,
@@ -316,10 +314,6 @@ class Several:
                     await proxy.lost(
                         said, f"The MCP server {name} has ended. Whether this was carried out is not known.", sent=True
                     )
-
-    async def not_taken(self, line: Dropped) -> None:
-        """The client hears that its message was too long."""
-        await self._send(error(line.members.get("id"), INVALID_REQUEST, f"this is {TOO_LONG}; it was left out"))
 
     async def _send(self, message: Message) -> None:
         await self._to_client(written(message))

@@ -4,28 +4,16 @@ import asyncio
 import base64
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from assentry.adapters.mcp_proxy.events import Event, TooLong, events
 from assentry.adapters.mcp_proxy.logins import LoggedIn
-from assentry.adapters.mcp_proxy.upstream import LEAVE_SECONDS, NOBODY_KNOWS, Hears
-from assentry.adapters.mcp_proxy.wire import (
-    LONGEST,
-    TOO_LONG,
-    VERSION,
-    Message,
-    ident,
-    is_answer,
-    meta_of,
-    part,
-    read,
-    written,
-)
+from assentry.adapters.mcp_proxy.upstream import LEAVE_SECONDS, Hears
+from assentry.adapters.mcp_proxy.wire import LONGEST, VERSION, Message, ident, is_answer, meta_of, part, read, written
 from assentry.core.addresses import is_local
 from assentry.errors import SettingsError
 
@@ -37,19 +25,12 @@ _NOTE_SECONDS = 20.0
 _AGAIN = 3
 """How often a stream that broke is asked for again before its answer counts as lost."""
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
-_MOST_STREAMED = 2 * LONGEST
-"""Bytes of all that comes before an answer, and of the answer itself."""
-_MOST_EVENTS = 100_000
-"""Events that come before an answer."""
-_MOST_AT_ONCE = 4 * LONGEST
-"""Bytes of all answers of a server that are under way and not heard yet."""
-_MOST_NOTED = 64 * 1024
-"""So much is read of what a server says to a notification; nobody hears it."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 _WORTH_HIDING = 8
 _NOT_TAKEN = frozenset({401, 403, 404, 405, 406, 413, 415, 421})
 """With these a server says that it did not look at what it was sent; with all others it may have acted."""
 _DID_NOT_RUN = "so this did not run."
+_NOBODY_KNOWS = "Whether this was carried out is not known: find out before you try it again."
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _SAFE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -84,7 +65,6 @@ class HttpServer:
         self._ear: Hears | None = None
         self._ready, self._gone = asyncio.Event(), asyncio.Event()
         self._opening = asyncio.Lock()
-        self._room = _Room()
 
     # As every way to a server
 
@@ -142,11 +122,11 @@ class HttpServer:
         except (httpx.HTTPError, httpx.StreamError, TooLong, _Broken) as problem:
             # Once the server has begun to answer, nothing that breaks later says that it did not act.
             is_sent = is_sent or not isinstance(problem, _UNSENT)
-            says = f". {NOBODY_KNOWS}" if is_sent else f", {_DID_NOT_RUN}"
+            says = f". {_NOBODY_KNOWS}" if is_sent else f", {_DID_NOT_RUN}"
             await told.lost(message, f"{self._away(problem)}{says}", sent=is_sent)
         except Exception:
             log.exception("a request to the MCP server failed")
-            await told.lost(message, f"{self._shown} could not be asked. {NOBODY_KNOWS}", sent=True)
+            await told.lost(message, f"{self._shown} could not be asked. {_NOBODY_KNOWS}", sent=True)
 
     async def _answered(self, message: Message, answer: httpx.Response, *, again: bool) -> None:
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -163,20 +143,13 @@ class HttpServer:
             self._session = answer.headers.get("mcp-session-id", "")
         if kind == "text/event-stream":
             return await self._streamed(message, answer)
-        line = await self._whole(answer)
+        line = await _whole(answer)
         if kind != "application/json" or not await self._passed_on(line, message):
             raise _Broken("it did not answer what it was asked")
         return None
 
     async def _streamed(self, message: Message, answer: httpx.Response) -> None:
         """The answer has come, on this stream or on one that goes on where it broke."""
-        meter = _Meter(self._room, _MOST_STREAMED)
-        try:
-            await self._streamed_so_far(message, answer, meter)
-        finally:
-            meter.free()
-
-    async def _streamed_so_far(self, message: Message, answer: httpx.Response, meter: "_Meter") -> None:
         last, pause, tries = "", _PAUSE, 0
         stream: httpx.Response | None = answer
         while True:
@@ -186,17 +159,17 @@ class HttpServer:
                     async with self._client.stream("GET", self._url, headers=headers) as again:
                         if not again.is_success:
                             raise _Broken(f"it answered {again.status_code}")
-                        async for event in meter.events(again):
+                        async for event in events(again.aiter_bytes()):
                             last, pause, tries = event.id or last, event.retry or pause, 0
                             if await self._event(event, message):
                                 return
                 else:
-                    async for event in meter.events(stream):
+                    async for event in events(stream.aiter_bytes()):
                         last, pause = event.id or last, event.retry or pause
                         if await self._event(event, message):
                             return
-            except (httpx.HTTPError, httpx.StreamError, _Broken) as problem:
-                if isinstance(problem, _Endless) or not last or tries >= _AGAIN:
+            except (httpx.HTTPError, httpx.StreamError, _Broken):
+                if not last or tries >= _AGAIN:
                     raise
             if not last or tries >= _AGAIN:
                 raise _Broken("its answer broke off")
@@ -229,7 +202,7 @@ class HttpServer:
 
     async def _turned_away(self, message: Message, answer: httpx.Response, kind: str) -> None:
         """The server did not take it. What it says itself goes on, else what its status means."""
-        line = self._without_token(await self._whole(answer))
+        line = self._without_token(await _whole(answer))
         said = read(line) if kind == "application/json" else None
         if isinstance(said, dict) and isinstance(said.get("error"), dict):
             made = {"id": message["id"], "error": said["error"]}
@@ -241,7 +214,7 @@ class HttpServer:
             says += " (log in with assentry mcp --url … --login, or pass --header 'Authorization: Bearer ${NAME}')"
         sent = answer.status_code not in _NOT_TAKEN
         return await self._told.lost(
-            message, f"{says}. {NOBODY_KNOWS}" if sent else f"{says}, {_DID_NOT_RUN}", sent=sent
+            message, f"{says}. {_NOBODY_KNOWS}" if sent else f"{says}, {_DID_NOT_RUN}", sent=sent
         )
 
     # Sessions
@@ -277,15 +250,11 @@ class HttpServer:
             if not answer.is_success:
                 raise _Broken(f"it answered {answer.status_code} to a new session")
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                meter = _Meter(self._room, _MOST_STREAMED)
-                try:
-                    async for event in meter.events(answer):
-                        if is_answer(read(event.data)):
-                            break
-                finally:
-                    meter.free()
+                async for event in events(answer.aiter_bytes()):
+                    if is_answer(read(event.data)):
+                        break
             else:
-                await self._whole(answer)
+                await _whole(answer)
             self._session = answer.headers.get("mcp-session-id", "")
         await self._noted({"method": "notifications/initialized"})
         self._listen_aside()
@@ -300,7 +269,6 @@ class HttpServer:
         last, pause = "", _PAUSE
         while self._session:
             headers = {**self._headers({}), "accept": "text/event-stream"}
-            meter = _Meter(self._room)
             try:
                 async with self._client.stream(
                     "GET", self._url, headers={**headers, **({"last-event-id": last} if last else {})}
@@ -308,13 +276,11 @@ class HttpServer:
                     if stream.is_client_error:
                         return  # it offers none, or has forgotten us, and whoever asks it something finds out
                     stream.raise_for_status()
-                    async for event in meter.events(stream):
+                    async for event in events(stream.aiter_bytes()):
                         last, pause = event.id or last, event.retry or _PAUSE
                         await self._event(event, None)
-            except (httpx.HTTPError, httpx.StreamError, TooLong, _Broken):
+            except (httpx.HTTPError, httpx.StreamError, TooLong):
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            finally:
-                meter.free()
             await asyncio.sleep(pause)
 
     # What needs no answer
@@ -322,14 +288,7 @@ class HttpServer:
     async def _noted(self, message: Message) -> None:
         try:
             async with asyncio.timeout(_NOTE_SECONDS):
-                async with self._client.stream(
-                    "POST", self._url, content=written(message), headers=self._headers(message)
-                ) as answer:
-                    length = 0
-                    async for chunk in answer.aiter_bytes():
-                        length += len(chunk)
-                        if length > _MOST_NOTED:
-                            break
+                await self._client.post(self._url, content=written(message), headers=self._headers(message))
         except (httpx.HTTPError, TimeoutError) as problem:
             log.warning("a notification was not delivered: %s", self._away(problem))
 
@@ -372,20 +331,7 @@ class HttpServer:
                 line = line.replace(token.encode(), b"***")
         return line
 
-    async def _whole(self, answer: httpx.Response) -> bytes:
-        found, meter = bytearray(), _Meter(self._room)
-        try:
-            async for chunk in meter.chunks(answer):
-                found += chunk
-                if len(found) > LONGEST:
-                    raise TooLong
-        finally:
-            meter.free()
-        return bytes(found)
-
     def _away(self, problem: Exception) -> str:
-        if isinstance(problem, TooLong):
-            return f"the answer of the MCP server at {self._shown} is {TOO_LONG}"
         why = str(problem) if isinstance(problem, _Broken) else type(problem).__name__
         return f"the MCP server at {self._shown} could not be reached or broke off ({why})"
 
@@ -394,53 +340,13 @@ class _Broken(Exception):
     """The server did not answer as it should."""
 
 
-class _Endless(_Broken):
-    """It goes on and on without answering; asked again, it would as well."""
-
-
-@dataclass(slots=True)
-class _Room:
-    """What is under way from one server and has not been heard."""
-
-    held: int = 0
-
-
-@dataclass(slots=True)
-class _Meter:
-    """Counts what comes on one way, and ends what goes on without answering."""
-
-    room: _Room
-    most: int | None = None
-    """Bytes in all; where there is no such bound, events have none either."""
-    come: int = 0
-    heard: int = 0
-    held: int = 0
-
-    async def chunks(self, answer: httpx.Response) -> AsyncIterator[bytes]:
-        """What comes, while there is room for it."""
-        async for chunk in answer.aiter_bytes():
-            self.come += len(chunk)
-            self.held += len(chunk)
-            self.room.held += len(chunk)
-            if self.most is not None and self.come > self.most:
-                raise _Endless("it went on without answering")
-            if self.room.held > _MOST_AT_ONCE:
-                raise _Endless("too many long answers came at once")
-            yield chunk
-
-    async def events(self, answer: httpx.Response) -> AsyncIterator[Event]:
-        """The events that come, while there is room for them."""
-        async for event in events(self.chunks(answer)):
-            self.free()
-            self.heard += 1
-            if self.most is not None and self.heard > _MOST_EVENTS:
-                raise _Endless("it went on without answering")
-            yield event
-
-    def free(self) -> None:
-        """What came was heard."""
-        self.room.held -= self.held
-        self.held = 0
+async def _whole(answer: httpx.Response) -> bytes:
+    found = bytearray()
+    async for chunk in answer.aiter_bytes():
+        found += chunk
+        if len(found) > LONGEST:
+            raise TooLong
+    return bytes(found)
 
 
 def shown(url: str) -> str:

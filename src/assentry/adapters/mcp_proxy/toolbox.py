@@ -1,4 +1,4 @@
-"""What one server says of its tools."""
+"""What one server says of its tools, and how each was described when it was last let through."""
 
 import json
 from collections.abc import Mapping, Set
@@ -9,21 +9,20 @@ from assentry.adapters.mcp_proxy.held import Manner
 from assentry.adapters.mcp_proxy.wire import part
 from assentry.core.action import NOTHING_DECLARED, Declaration, Json, Risk
 from assentry.core.verdict import GateKind
-from assentry.engine.errands import Errand, Errands
+from assentry.engine.errands import Errand, Errands, Notebook
 
 GATE = "assentry/gate"
 """Under this name a tool's `_meta` tells its gate."""
-_BESIDE = ("title", "annotations", "outputSchema")
-"""What a definition says beside the description and the arguments."""
+_CHANGED = "what the server says of this tool has changed since it was last allowed"
 _UNLESS = ", unless its arguments say otherwise"
 
 
 class Toolbox:
     """The tools of one server."""
 
-    def __init__(self, manner: Manner) -> None:
-        self.server, self.trusted = manner.server, manner.trusted
-        self._identity, self._source, self._place = manner.identity, manner.source, manner.place
+    def __init__(self, manner: Manner, notebook: Notebook) -> None:
+        self.server, self.trusted, self._notebook = manner.server, manner.trusted, notebook
+        self._identity, self._place = manner.identity, manner.place
         self._tools: dict[str, dict[str, Any]] = {}
         self._digests: dict[str, str] = {}
 
@@ -52,8 +51,7 @@ class Toolbox:
     def errand(self, name: str, args: Mapping[str, Json]) -> Errand:
         """The call of a tool as it is judged."""
         tool = self._tools.get(name, {})
-        # Its name, which may be anything, is on the card.
-        return self._described(tool, name, args, "" if tool else f"the server {self.server} lists no such tool")
+        return self._described(tool, name, args, self._alarm(name, tool))
 
     def _described(self, tool: Mapping[str, Any], name: str, args: Mapping[str, Json], alarm: str) -> Errand:
         schema, description = tool.get("inputSchema"), tool.get("description")
@@ -63,13 +61,23 @@ class Toolbox:
             schema if isinstance(schema, dict) else None,
             trusted=self.trusted, effect=_effect(tool.get("annotations"), self.trusted), alarm=alarm,
             definition=self.definition(name), why=f"a tool of the MCP server {self.server}{self._place}",
-            server=self._source, about={each: tool[each] for each in _BESIDE if tool.get(each) is not None},
         )  # fmt: skip
 
-    async def offer(self, errands: Errands) -> None:
-        """The tools that are known now and that nobody vouches for are put before people, on one card."""
-        if not self.trusted and self._tools:
-            await errands.offer([self._described(tool, name, {}, "") for name, tool in self._tools.items()])
+    def _alarm(self, name: str, tool: Mapping[str, Any]) -> str:
+        """A tool that is described otherwise than when it was first called may be another one."""
+        if not tool:
+            return f"the server {self.server} lists no such tool"  # its name, which may be anything, is on the card
+        known = self._notebook.look().pins.get(name)
+        if known is None:
+            with self._notebook.opened() as noted:
+                known = noted.pins.setdefault(name, self._digests[name])
+        return "" if known == self._digests[name] else _CHANGED
+
+    def pin(self, name: str) -> None:
+        """From now on the tool is expected to be described as it is now."""
+        with self._notebook.opened() as noted:
+            if name in self._tools:
+                noted.pins[name] = self._digests[name]
 
     async def annotated(self, errands: Errands, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to `tools/list` with the gate of each tool in it; none where there is nothing to tell.
@@ -87,7 +95,10 @@ class Toolbox:
 
     def _without_arguments(self, tool: Mapping[str, Any]) -> Errand:
         """A call without arguments; those can only be judged when they are there."""
-        return self._described(tool, tool["name"], {}, "")
+        name = tool["name"]
+        known = self._notebook.look().pins.get(name)
+        alarm = _CHANGED if known is not None and known != _digest(tool) else ""
+        return self._described(tool, name, {}, alarm)
 
 
 def _listed(message: Mapping[str, Any]) -> list[dict[str, Any]]:

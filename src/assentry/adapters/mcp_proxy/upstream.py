@@ -8,16 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from assentry.adapters.mcp_proxy.lines import CHUNK, Dropped, Endless, lines
-from assentry.adapters.mcp_proxy.wire import Message, written
+from assentry.adapters.mcp_proxy.wire import LONGEST, Message, written
 from assentry.errors import SettingsError
 
 log = logging.getLogger("assentry.mcp")
 
 LEAVE_SECONDS = 5.0
 """How long a server whose client has left may take to end what is under way."""
-NOBODY_KNOWS = "Whether this was carried out is not known: find out before you try it again."
-_WAS_ENDED = "The MCP server wrote without end and was ended"
 
 
 class Hears(Protocol):
@@ -26,8 +23,6 @@ class Hears(Protocol):
     async def hear(self, message: Any, line: bytes) -> None: ...
     async def from_server(self, line: bytes) -> None: ...
     async def lost(self, message: Message, says: str, *, sent: bool) -> None: ...
-    async def lost_to(self, line: Dropped) -> None: ...
-    async def lost_all(self, says: str) -> None: ...
     async def learn(self) -> None: ...
 
 
@@ -54,47 +49,31 @@ class ProcessServer:
         assert process.stdin is not None  # noqa: S101  they were asked for
         assert process.stdout is not None  # noqa: S101
         self._process, self._in, self._out = process, process.stdin, process.stdout
-        self._ended, self._left = asyncio.Event(), asyncio.Event()
-        self._ear: Hears | None = None
-        """Who is told of what can no longer be sent, once the process was ended from here."""
+        self._ended = asyncio.Event()
 
     @classmethod
     async def started(cls, name: str, command: Sequence[str], env: Mapping[str, str]) -> "ProcessServer":
         """The process runs; the error says which server does not."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, limit=CHUNK, env={**os.environ, **env}
+                *command, stdin=PIPE, stdout=PIPE, limit=LONGEST, env={**os.environ, **env}
             )
         except OSError as problem:
             raise SettingsError(f"the MCP server {name!r} could not be started: {problem}") from None
         return cls(process)
 
     async def send(self, message: Message) -> None:
-        if self._ear is not None:
-            if "method" in message and "id" in message:
-                await self._ear.lost(message, f"{_WAS_ENDED}, so this did not run.", sent=False)
-            return
         self._in.write(written(message))
         with suppress(ConnectionError):  # whoever listens to it hears that it has ended
             await self._in.drain()
 
     async def listen(self, ear: Hears) -> None:
         try:
-            await relayed(self._out, ear.from_server, ear.lost_to)
-        except Endless:
-            log.warning("an MCP server wrote without end, and was ended")
-            self._ear = ear
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await ear.lost_all(f"{_WAS_ENDED}. {NOBODY_KNOWS}")
-            # Its client and the other servers go on, and whatever is asked of it is answered from here.
-            self._ended.set()
-            await self._left.wait()
+            await relayed(self._out, ear.from_server)
         finally:
             self._ended.set()
 
     async def leave(self) -> None:
-        self._left.set()
         self._in.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
@@ -106,20 +85,13 @@ class ProcessServer:
         return max(await self._process.wait(), 0)
 
 
-async def relayed(
-    reader: asyncio.StreamReader,
-    take: Callable[[bytes], Awaitable[None]],
-    too_long: Callable[[Dropped], Awaitable[None]],
-) -> None:
+async def relayed(reader: asyncio.StreamReader, take: Callable[[bytes], Awaitable[None]]) -> None:
     """Each line was taken, until there are no more."""
-    async for line in lines(reader):
-        try:
-            if isinstance(line, Dropped):
-                log.warning("a message was longer than any may be; it was left out")
-                await too_long(line)
-            elif line.strip():
+    while line := await reader.readline():
+        if line.strip():
+            try:
                 await take(line if line.endswith(b"\n") else line + b"\n")
-        except ConnectionError:
-            raise  # whoever is to hear it is gone
-        except Exception:
-            log.exception("a message could not be passed on; it was left out")
+            except ConnectionError:
+                raise  # whoever is to hear it is gone
+            except Exception:
+                log.exception("a message could not be passed on; it was left out")

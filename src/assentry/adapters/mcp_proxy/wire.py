@@ -4,8 +4,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from assentry.core.text import shortened
-
 Message = Mapping[str, Any]
 ToClient = Callable[[bytes], Awaitable[None]]
 """Lines, each with the end of one; what a server wrote goes on as it is."""
@@ -13,7 +11,6 @@ ToServer = Callable[[Message], Awaitable[None]]
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of one message."""
-TOO_LONG = f"larger than {LONGEST // 1024**2} MiB"
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 """Since 2026-07-28 every message of a client says how it speaks, under these names of its `_meta`."""
@@ -40,7 +37,7 @@ def ident(number: Any) -> str:
 
 def as_text(said: Any) -> str:
     """What was said, as plain text that can be kept whatever is in it."""
-    return shortened(json.dumps(said, sort_keys=True), 20_000)
+    return json.dumps(said, sort_keys=True)[:20_000]
 
 
 def part(message: Any, name: str) -> dict[str, Any]:

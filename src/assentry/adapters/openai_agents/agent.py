@@ -14,7 +14,6 @@ from assentry.adapters.openai_agents.state import closed, opened
 from assentry.adapters.tool_calls import Standing, ToolCalls, kept, plain_args
 from assentry.core.action import Declaration, Json
 from assentry.core.canonical import restore
-from assentry.core.text import shortened
 from assentry.engine.gate import Gate, store_of
 from assentry.engine.hosting import Resumption
 from assentry.engine.runs import current_run
@@ -231,4 +230,4 @@ def _first_line(input: str | Collection[Any]) -> str:
     if not isinstance(input, str):
         said = [each.get("content") for each in input if isinstance(each, dict) and each.get("role") == "user"]
         text = said[-1] if said and isinstance(said[-1], str) else ""
-    return shortened(str(text).strip().partition("\n")[0], 200)
+    return str(text).strip().partition("\n")[0][:200]

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from assentry.core.action import Json
-from assentry.core.text import shortened
 
 
 def dumped(messages: Sequence[Any]) -> list[Any]:
@@ -38,4 +37,4 @@ def prompt_of(state: Any) -> Any:
 
 def first_line(prompt: Any) -> str:
     text = prompt if isinstance(prompt, str) else next((each for each in prompt or () if isinstance(each, str)), "")
-    return shortened(text.strip().partition("\n")[0], 200)
+    return text.strip().partition("\n")[0][:200]

@@ -107,7 +107,7 @@ def _standing(shown: Shown | None, look: Look) -> Piece:
         return (inert(f"you cannot decide this: {shown.why_not}"), look.risky)
     if shown.brief.state is State.PENDING and shown.hides:
         return (inert(f"a is off until you have opened what is folded — {shown.hides}"), look.risky)
-    if shown.brief.state is State.PENDING and shown.brief.kind is Kind.ACTION and shown.brief.phrase:
+    if shown.brief.state is State.PENDING and shown.brief.kind is not Kind.QUESTION and shown.brief.phrase:
         return ("critical: approving wants typed words and three seconds", look.critical)
     return ("", PLAIN)
 
@@ -162,9 +162,6 @@ def banners(
     if nobody:
         rows.append(line((f" {cut(inert(nobody), width - 2)} ".ljust(width), look.loud)))
     rows += [line((f" ▌ {cut(inert(says), width - 4)} ".ljust(width), look.loud)) for says in held_up[:3]]
-    if len(held_up) > 3:
-        more = f"… and {len(held_up) - 3} more switches are set"
-        rows.append(line((f" ▌ {cut(more, width - 4)} ".ljust(width), look.loud)))
     return rows
 
 

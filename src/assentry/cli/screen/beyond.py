@@ -11,7 +11,6 @@ from assentry.cli.screen.tones import paint
 from assentry.cli.sections import rows_of
 from assentry.core.request import Request
 from assentry.core.run import Run, RunState
-from assentry.core.text import shortened
 from assentry.engine.chronicle import Chronicle
 from assentry.engine.oversight import Oversight
 from assentry.telling.background import Background, background
@@ -101,7 +100,7 @@ class Beyond(Frame):
 
         def draw(width: int, _: bool) -> list[Row]:
             told = f"Run {run.code} of {inert(run.agent)} is {standing(run, self.live.now())}"
-            return flow([(shortened(inert(told), 600), look.ink)], width)
+            return flow([(inert(told)[:600], look.ink)], width)
 
         if await self.asked(Confirm("Let the run go on?", look, draw, "yes, it may go on")):
             await self._oversight.go(self.live.person, run)

@@ -15,12 +15,10 @@ from assentry.cli.sections import rows_of
 from assentry.core.action import Json
 from assentry.core.briefing import Briefing, Difference, OptionLine
 from assentry.core.request import Kind, Review, State
-from assentry.core.text import ago, counted, left, shortened, span
+from assentry.core.text import ago, counted, left, span
 from assentry.telling.background import Background, first_parts, last_parts
 
 SOON = timedelta(minutes=10)
-_WARNINGS = 3
-"""So many stay in sight; the rest stand first below."""
 _TITLE_ROWS = 4
 _CLAIM_CHARACTERS = 400
 
@@ -40,7 +38,7 @@ class Shown:
 
 def hidden(brief: Briefing) -> str:
     """What of the arguments a card leaves out until it is opened."""
-    if brief.kind is not Kind.ACTION:
+    if brief.kind is Kind.QUESTION:
         return ""
     return "; ".join(f"{fold.name}: {fold.hidden}" for fold in folds(brief.args))
 
@@ -64,10 +62,7 @@ def is_soon(brief: Briefing, now: datetime) -> bool:
 def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
     """What stays in sight while the card scrolls: risk, time left and what happens then, the consequence."""
     found = mark(brief, look)
-    told = [inert(text) for text in brief.warnings[:_WARNINGS]]
-    if len(brief.warnings) > _WARNINGS:
-        told.append(f"… and {len(brief.warnings) - _WARNINGS} more warnings below")
-    rows = [line((f" ▌ {cut(text, width - 4)} ".ljust(width), look.loud)) for text in told]
+    rows = [line((f" ▌ {cut(inert(text), width - 4)} ".ljust(width), look.loud)) for text in brief.warnings[:3]]
     when = time_words(brief, now)
     hurry = look.danger if is_soon(brief, now) else look.strong if brief.ends_at else look.soft
     about = f"  {brief.code} · {inert(brief.agent)} · {ago(now - brief.asked_at)}"
@@ -78,7 +73,7 @@ def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
     else:
         about = cut(about, width - cell_len(when) - len(found.word) - 6)
         rows.append(spread([*mark_words, (about, look.faint)], [(when, hurry), (" ", PLAIN)], width))
-    title = flow([(shortened(inert(brief.title), 600), look.strong)], width - 1, (f"{found.rail} ", found.style), 2)
+    title = flow([(inert(brief.title)[:600], look.strong)], width - 1, (f"{found.rail} ", found.style), 2)
     if len(title) > _TITLE_ROWS:
         title = [*title[: _TITLE_ROWS - 1], line((f"{found.rail} ", found.style), ("… the whole is below", look.faint))]
     return [*rows, title[0], *([Segment(f"{found.rail} ", found.style), *row[1:]] for row in title[1:])]
@@ -87,10 +82,7 @@ def head(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
 def body(shown: Shown, now: datetime, width: int, look: Look) -> list[Row]:
     """The rest of the card, in the order in which it matters."""
     brief = shown.brief
-    rows = [BLANK]
-    for text in brief.warnings[_WARNINGS:]:
-        rows += flow([(inert(text), look.risky)], width)
-    rows += _facts(brief, width, look)
+    rows = [BLANK, *_facts(brief, width, look)]
     if shown.why_not and brief.state is State.PENDING:
         rows += [BLANK, *flow([(f"You cannot decide this: {inert(shown.why_not)}.", look.risky)], width)]
     rows += _outcome(brief, width, look, whole=shown.whole)
@@ -119,7 +111,7 @@ def changes(found: Iterable[Difference], width: int, look: Look, title: str) -> 
     """What was asked for and what it is now, by name."""
     rows: list[Row] = []
     for each in found:
-        name = shortened(inert(each.name), 60)
+        name = inert(each.name)[:60]
         rows += flow([(one_line(each.before), look.gone)], width, (f"- {name}  ", look.gone))
         rows += flow([(one_line(each.after), look.added)], width, (f"+ {name}  ", look.added))
         if isinstance(each.before, list) and isinstance(each.after, list):
@@ -139,7 +131,7 @@ def _heading(text: str, look: Look) -> Row:
 
 
 def _facts(brief: Briefing, width: int, look: Look) -> list[Row]:
-    if brief.kind is not Kind.ACTION:
+    if brief.kind is Kind.QUESTION:
         return []
     labels = [
         (f"! {inert(f.says)}" if f.hurts else inert(f.says), look.hurt if f.hurts else look.chip) for f in brief.facts
@@ -155,7 +147,7 @@ def _why(brief: Briefing, width: int, look: Look) -> list[Row]:
     title = "Why you are asked" if brief.state is State.PENDING else "Why it was gated"
     rows = [BLANK, _heading(title, look)]
     for sentence in brief.why:
-        rows += flow([(shortened(inert(sentence), 1_000), look.ink)], width, (f"{DASH} ", look.faint))
+        rows += flow([(inert(sentence)[:1_000], look.ink)], width, (f"{DASH} ", look.faint))
     return rows
 
 
@@ -164,7 +156,7 @@ def _declared(brief: Briefing, width: int, look: Look) -> list[Row]:
         return []
     rows = [BLANK, _heading("Declared for this action", look)]
     for sentence in brief.declared:
-        rows += flow([(shortened(inert(sentence), 1_000), look.ink)], width, (f"{DASH} ", look.faint))
+        rows += flow([(inert(sentence)[:1_000], look.ink)], width, (f"{DASH} ", look.faint))
     return rows
 
 
@@ -172,8 +164,7 @@ def _question(brief: Briefing, width: int, look: Look) -> list[Row]:
     question = brief.question
     if question is None:
         return []
-    whose = "What you are asked" if brief.kind is Kind.TOOLS else "The question, as the agent put it"
-    rows = [BLANK, _heading(whose, look)]
+    rows = [BLANK, _heading("The question, as the agent put it", look)]
     rows += boxed(
         flow([(inert(question.text, lines=True), look.claim)], width - 4), width, look.claim_line, dashed=True
     )
@@ -185,7 +176,7 @@ def _question(brief: Briefing, width: int, look: Look) -> list[Row]:
     if brief.state is State.PENDING:
         rows += [BLANK, _heading("What you can answer", look)]
         for number, choice in enumerate(question.choices[:9], 1):
-            rows += flow([(shortened(inert(choice), 300), look.strong)], width, (f" {number} ", look.key), 4)
+            rows += flow([(inert(choice)[:300], look.strong)], width, (f" {number} ", look.key), 4)
         if len(question.choices) > 9:
             rows.append(line((f"    … and {len(question.choices) - 9} more: a lists them", look.soft)))
         if not question.choices:
@@ -203,15 +194,13 @@ def _options(brief: Briefing, width: int, look: Look) -> list[Row]:
     for option in brief.options:
         rows += _option(option, width, look)
     if brief.if_denied and brief.state is State.PENDING:
-        rows += flow(
-            [("if denied: ", look.faint), (shortened(inert(brief.if_denied), 300), look.soft)], width, ("    ", PLAIN)
-        )
+        rows += flow([("if denied: ", look.faint), (inert(brief.if_denied)[:300], look.soft)], width, ("    ", PLAIN))
     return rows
 
 
 def _option(option: OptionLine, width: int, look: Look) -> list[Row]:
     key = f" {option.number + 1} " if option.number < 9 else " c "
-    label = shortened(inert(option.label), 200)
+    label = inert(option.label)[:200]
     pieces: list[Piece] = [(label, look.off if option.forbidden else look.strong)]
     if option.forbidden:
         pieces.append(("  ✕ policy forbids it", look.danger))
@@ -225,20 +214,20 @@ def _option(option: OptionLine, width: int, look: Look) -> list[Row]:
     side = "┃" if option.runs and option.reversible and not option.forbidden else " "
     rows = flow(pieces, width - 1, (key, look.off if option.forbidden else look.key), 4)
     told = option.consequence or option.says or ("Nothing runs." if not option.runs else "")
-    rows += flow([(shortened(inert(told), 400), look.soft)], width - 1, ("    ", PLAIN)) if told else []
+    rows += flow([(inert(told)[:400], look.soft)], width - 1, ("    ", PLAIN)) if told else []
     return [[Segment(side, look.ok), *row] for row in rows]
 
 
 def _runs(shown: Shown, width: int, look: Look) -> list[Row]:
     brief = shown.brief
-    if brief.kind is not Kind.ACTION:
+    if brief.kind is Kind.QUESTION:
         return []
     rows = [BLANK, _heading(brief.heading, look), *exactly(brief.action, brief.args, width, look, whole=shown.whole)]
     if brief.secrets:
         told = f"{brief.secrets} secret{'s are' if brief.secrets > 1 else ' is'} sealed and put back only where it runs"
         rows += flow([(told, look.soft)], width)
     if not brief.options and brief.if_denied and brief.state is State.PENDING:
-        rows += flow([("If you deny: ", look.soft), (shortened(inert(brief.if_denied), 300), look.ink)], width)
+        rows += flow([("If you deny: ", look.soft), (inert(brief.if_denied)[:300], look.ink)], width)
     return rows
 
 
@@ -262,7 +251,7 @@ def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]
         rows += flow([("waits for ", look.soft), (inert(", ".join(brief.reviewers)), look.ink)], width)
     for vote in brief.votes:
         said = f"{inert(vote.by)}: {vote.word}, {ago(now - vote.at)}"
-        note = f" “{shortened(inert(vote.note), 300)}”" if vote.note else ""
+        note = f" “{inert(vote.note)[:300]}”" if vote.note else ""
         rows += flow([(said, look.ink), (note, look.soft)], width, (f"{DASH} ", look.faint))
     return [BLANK, _heading("Who decides", look), *rows] if rows else []
 
@@ -270,11 +259,7 @@ def _people(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]
 def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Row]:
     if brief.state is State.PENDING:
         return []
-    rows = [
-        BLANK,
-        _heading("What became of it", look),
-        *flow([(shortened(inert(brief.outcome), 600), look.ink)], width),
-    ]
+    rows = [BLANK, _heading("What became of it", look), *flow([(inert(brief.outcome)[:600], look.ink)], width)]
     if brief.state is State.UNKNOWN:
         told = "It was started and its end was never recorded. Look at the outside world, then press r and say."
         rows += flow([(told, look.risky)], width)
@@ -282,7 +267,7 @@ def _outcome(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Ro
         ran = "It went ahead on silence" if brief.on_silence else "It ran without waiting"
         rows += flow([(f"{ran}, and somebody should look at it: a accept, f flag.", look.risky)], width)
     if brief.error:
-        rows += flow([(shortened(inert(brief.error, lines=True), 2_000), look.danger)], width, ("error  ", look.soft))
+        rows += flow([(inert(brief.error, lines=True)[:2_000], look.danger)], width, ("error  ", look.soft))
     if brief.result is not None:
         rows += fields({"result": brief.result}, width, look, whole=whole)
     return rows
@@ -297,7 +282,7 @@ def _claims(brief: Briefing, width: int, look: Look, *, whole: bool) -> list[Row
         if name in brief.claims:
             rows += _claim(name, brief.claims[name], inner, look, whole=whole)
     for name in brief.claims.keys() - {"why", "goal", "confidence", "cost", "alternatives"}:
-        rows += _claim(shortened(inert(name), 30), brief.claims[name], inner, look, whole=whole)
+        rows += _claim(inert(name)[:30], brief.claims[name], inner, look, whole=whole)
     title = [("the agent says — not checked", look.claim)]
     return [BLANK, *boxed(rows, width, look.claim_line, title, dashed=True)]
 

@@ -21,10 +21,8 @@ from assentry.core.authority import Principal
 from assentry.core.briefing import ALLOWS_NO_CHANGES, Briefing, allows_changes, brief
 from assentry.core.canonical import restore
 from assentry.core.decision import Candidate, Finding, Opinion
-from assentry.core.request import Kind, Request
-from assentry.core.text import counted, shortened
+from assentry.core.request import Request
 from assentry.core.verdict import GateKind
-from assentry.core.vouching import chosen_in
 from assentry.errors import ConfirmationNeeded, InvalidDecision, NotAllowed
 
 SURFACE = "terminal"
@@ -102,7 +100,7 @@ class Decisions:
         if option.forbidden:
             raise InvalidDecision(f"policy forbids option {number + 1}; choose another, or deny")
         look, confirm = self._look(), ""
-        heading = f"Choose {number + 1}: {shortened(inert(option.label), 200)}"
+        heading = f"Choose {number + 1}: {inert(option.label)[:200]}"
 
         def draw(width: int, whole: bool) -> list[Row]:
             return option_summary(found, option, width, look, whole=whole)
@@ -148,7 +146,7 @@ class Decisions:
             )
         picked = await self._ask(
             Pick(
-                f"Deny: {shortened(inert(found.title), 160)}",
+                f"Deny: {inert(found.title)[:160]}",
                 self._look(),
                 REASONS,
                 own_words="or say it in your own words; the agent is told",
@@ -167,7 +165,7 @@ class Decisions:
         """Back to the agent with instructions."""
         found = shown.brief
         told = "What should be different in the next draft? The agent is told, and proposes again."
-        heading = f"Send back: {shortened(inert(found.title), 160)}"
+        heading = f"Send back: {inert(found.title)[:160]}"
         text = await self._ask(Words(heading, self._look(), told, draft=f"send back {found.id}"))
         if text is None:
             return None
@@ -181,7 +179,7 @@ class Decisions:
         if not allows_changes(request):
             raise InvalidDecision(ALLOWS_NO_CHANGES)
         while True:
-            heading = f"Modify {found.code}: {shortened(inert(found.action), 100)}"
+            heading = f"Modify {found.code}: {inert(found.action)[:100]}"
             form = Form(heading, self._look(), args, found.schema, lambda changed: self._candidate(request, changed))
             args = await self._ask(form)
             if args is None:
@@ -231,8 +229,6 @@ class Decisions:
         question = found.question
         if question is None:
             raise InvalidDecision("it asks for leave to act; approve or deny it")
-        if found.kind is Kind.TOOLS:
-            return await self._vouch(found)
         if question.choices:
             return await self.choose_from(shown)
         schema = question.schema or {}
@@ -242,7 +238,7 @@ class Decisions:
         begin = inert(begin, lines=True) if len(begin) < 2_000 else ""
         text = await self._ask(
             Words(
-                shortened(inert(question.text), 300),
+                inert(question.text)[:300],
                 self._look(),
                 told,
                 begin=begin,
@@ -255,30 +251,6 @@ class Decisions:
         value = text if plain else restore(text)
         return await self._said(found.id, self._live.inbox.answer(self._person, found.id, value, **self._shown(found)))
 
-    async def _vouch(self, found: Briefing) -> Request | None:
-        """For all tools of the card, or for those that are named. What was named is asked about once more."""
-        listed = [each["name"] for each in found.args["tools"]]
-        told = "Vouch for these tools: names with commas between them, or all"
-        text = await self._ask(
-            Words(inert(shortened(found.title, 300)), self._look(), told, begin="all", draft=f"vouch {found.id}")
-        )
-        if text is None:
-            return None
-        names = chosen_in(text, listed)
-        readings = {each["name"]: each["reading"] for each in found.args["tools"]}
-        if missing := [name for name in names if name not in readings]:
-            raise InvalidDecision(f"the card lists no tool {missing[0]!r}; name tools that it lists")
-        look = self._look()
-
-        def draw(width: int, _: bool) -> list[Row]:
-            lines = [f"{name}: {readings[name]}" for name in names]
-            return [row for each in lines for row in flow([(inert(each), look.strong)], width, ("→ ", look.accent))]
-
-        yes = f"yes, vouch for {counted(len(names), 'tool')}"
-        if not await self._ask(Confirm("Vouch for these?", look, draw, yes)):
-            return None
-        return await self._said(found.id, self._live.inbox.answer(self._person, found.id, names, **self._shown(found)))
-
     async def _answer_with(self, shown: Shown, number: int) -> Request | None:
         found, question = shown.brief, shown.brief.question
         if question is None or not 0 <= number < len(question.choices):
@@ -287,7 +259,7 @@ class Decisions:
         look = self._look()
 
         def draw(width: int, _: bool) -> list[Row]:
-            told = flow([(shortened(inert(question.text, lines=True), 2_000), look.claim)], width)
+            told = flow([(inert(question.text, lines=True)[:2_000], look.claim)], width)
             return [*told, BLANK, *flow([(inert(choice, lines=True), look.strong)], width, ("→ ", look.accent))]
 
         if not await self._ask(Confirm("Answer with this?", look, draw, "yes, answer")):
@@ -308,7 +280,7 @@ class Decisions:
         found, look = shown.brief, self._look()
         picked = await self._ask(
             Pick(
-                f"What became of it? {shortened(inert(found.title), 160)}",
+                f"What became of it? {inert(found.title)[:160]}",
                 look,
                 [told for _, told in _FINDINGS],
                 own_words="what you saw, for the record (optional; write it first, then pick)",
@@ -332,7 +304,7 @@ class Decisions:
         """A word on what already ran."""
         note = ""
         if opinion is None:
-            heading = f"Review: {shortened(inert(shown.brief.title), 160)}"
+            heading = f"Review: {inert(shown.brief.title)[:160]}"
             choices = ("Accept: it was right to run", "Flag: it should not have run like this")
             picked = await self._ask(
                 Pick(heading, self._look(), choices, own_words="a note (optional)", must_pick=True)

@@ -19,7 +19,6 @@ from assentry.cli.screen.lines import BLANK, DASH, Piece, Row, flow, inert
 from assentry.cli.screen.look import PLAIN, Look
 from assentry.cli.screen.paper import Draw, Paper, Slab
 from assentry.cli.screen.writing import Area, Line, PhraseInput
-from assentry.core.text import shortened
 
 T = TypeVar("T")
 
@@ -81,10 +80,10 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         return self._drafts.get(self._draft, "") if self._draft else ""
 
     def _title(self, width: int) -> list[Row]:
-        return flow([(shortened(inert(self._heading), 400), self.look.strong)], width)
+        return flow([(inert(self._heading)[:400], self.look.strong)], width)
 
     def _foot(self, width: int) -> list[Row]:
-        told = flow([(shortened(inert(self.complaint), 600), self.look.danger)], width) if self.complaint else []
+        told = flow([(inert(self.complaint)[:600], self.look.danger)], width) if self.complaint else []
         return [*told, *flow([*self.keys(), (" esc ", self.look.key), (" back", self.look.soft)], width)]
 
     def key(self, key: str, does: str, *, on: bool = True) -> list[Piece]:
@@ -314,7 +313,7 @@ class Pick(Dialog[Picked]):
         rows = []
         for number, choice in enumerate(self._choices, 1):
             key = (f" {number} ", self.look.key) if number <= 9 else ("   ", PLAIN)
-            rows += flow([(shortened(inert(choice), 300), self.look.ink)], width, key, 4)
+            rows += flow([(inert(choice)[:300], self.look.ink)], width, key, 4)
         return [*rows, BLANK] if rows else [BLANK]
 
 
@@ -338,7 +337,7 @@ class Words(Dialog[str]):
         self._told, self._begin, self._needed, self._check = told, begin, needed, check
 
     def parts(self) -> ComposeResult:
-        yield Slab(lambda width: flow([(shortened(inert(self._told), 600), self.look.soft)], width))
+        yield Slab(lambda width: flow([(inert(self._told)[:600], self.look.soft)], width))
         yield Area(self._begun_before() or self._begin, id="words", soft_wrap=True, show_line_numbers=False)
 
     def on_mount(self) -> None:

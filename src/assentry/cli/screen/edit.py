@@ -28,7 +28,7 @@ from assentry.cli.screen.paper import Slab
 from assentry.cli.screen.writing import Area, Line
 from assentry.core.action import Json
 from assentry.core.canonical import restore
-from assentry.core.text import shortened, visible
+from assentry.core.text import visible
 from assentry.errors import AssentryError
 from assentry.system import editor_command
 
@@ -38,7 +38,7 @@ Check = Callable[[Mapping[str, Json]], object]
 _TOO_LONG = 20_000
 _LONG_LINE = 60
 _MISSING: Any = object()
-_SEALED = ("⟨secret ", "⟨hidden by the agent, ")
+_SEALED = "⟨secret "
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _field(name: str, value: Json, schema: Json) -> Field:
     shape: Mapping[str, Json] = schema if isinstance(schema, Mapping) else {}
     told, kind = str(shape.get("description") or ""), shape.get("type")
     given, is_text = value is not _MISSING, isinstance(value, str)
-    if given and any(mark in str(value)[:_TOO_LONG] for mark in _SEALED):
+    if given and _SEALED in str(value)[:_TOO_LONG]:
         return Field(name, value, "fixed", told="sealed; it stays as it is")
     if given and len(pretty(value)) > _TOO_LONG:
         return Field(name, value, "fixed", told="too long for a form; ctrl+e opens your editor")
@@ -120,7 +120,7 @@ def read(field: Field, now: Any) -> Json:
     except (ValueError, RecursionError, AssentryError) as problem:
         what = {"integer": "a whole number", "number": "a number"}.get(field.kind, "JSON")
         place = f" (line {problem.lineno})" if isinstance(problem, json.JSONDecodeError) else ""
-        raise Unreadable(f"{shortened(inert(field.name), 40)} is not {what}{place}") from None
+        raise Unreadable(f"{inert(field.name)[:40]} is not {what}{place}") from None
 
 
 def _number(text: str) -> int | float:
@@ -167,7 +167,7 @@ class Form(Dialog[Mapping[str, Json]]):
 
     def _label(self, field: Field) -> Callable[[int], Any]:
         def draw(width: int) -> Any:
-            name, told = shortened(inert(field.name), 200), shortened(inert(field.told), 300)
+            name, told = inert(field.name)[:200], inert(field.told)[:300]
             return flow([(name, self.look.strong), (f"  {told}" if told else "", self.look.faint)], width)
 
         return draw
@@ -218,7 +218,7 @@ def _editor(field: Field, number: int) -> Widget | None:
             return None
         case "choice":
             options = [
-                (Text(shortened(inert(json.dumps(choice) if isinstance(choice, bool) else choice), 200)), spot)
+                (Text(inert(json.dumps(choice) if isinstance(choice, bool) else choice)[:200]), spot)
                 for spot, choice in enumerate(field.choices)
             ]
             if field.value is _MISSING:

@@ -5,7 +5,7 @@ A folded value always shows its beginning and its end, says how much is between,
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -15,7 +15,7 @@ from assentry.cli.screen.lines import Piece, Row, cut, inert, line, wrapped
 from assentry.cli.screen.look import PLAIN, Look
 from assentry.core.action import Json
 from assentry.core.canonical import canonical
-from assentry.core.text import counted, shortened, visible
+from assentry.core.text import counted, visible
 
 MOST_CHARACTERS, MOST_LINES, MOST_ITEMS = 1_000, 12, 12
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 400, 160
@@ -39,7 +39,7 @@ def folds(args: Mapping[str, Json]) -> tuple[Fold, ...]:
     for name, value in _named(args):
         hidden = _hidden(value)
         if hidden:
-            found.append(Fold(shortened(inert(name), 40) or "arguments", hidden))
+            found.append(Fold(inert(name)[:40] or "arguments", hidden))
     return tuple(found)
 
 
@@ -65,13 +65,8 @@ def fields(args: Mapping[str, Json], width: int, look: Look, *, whole: bool, act
 def one_line(value: Json, limit: int = 200) -> str:
     """A value in a few words."""
     if isinstance(value, list):
-        return f"{counted(len(value), 'item')}: " + shortened(inert(_first_of(value)), limit)
-    return shortened(inert(_short(value)), limit)
-
-
-def _first_of(items: Sequence[Json]) -> str:
-    shown = ", ".join(_short(item) for item in items[:3])
-    return shown if len(items) <= 3 else f"{shown}, … and {len(items) - 3:,} more"
+        return f"{counted(len(value), 'item')}: " + inert(", ".join(_short(item) for item in value[:3]))[:limit]
+    return inert(_short(value))[:limit]
 
 
 def pretty(value: Json) -> str:

@@ -63,7 +63,7 @@ class Mark:
 
 def mark(brief: Briefing, look: Look) -> Mark:
     """The mark of a request: of its risk, or of a question."""
-    if brief.kind is not Kind.ACTION:
+    if brief.kind is Kind.QUESTION:
         return Mark("?", "Question", "╎", look.ask)
     return mark_of(brief.risk, look)
 

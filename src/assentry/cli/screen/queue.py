@@ -21,7 +21,7 @@ from assentry.cli.screen.lines import Piece, Row, cut, flow, inert, line, spread
 from assentry.cli.screen.look import PLAIN, Look, mark
 from assentry.core.briefing import Briefing
 from assentry.core.request import Kind, Request, Review, State
-from assentry.core.text import left, shortened
+from assentry.core.text import left
 
 NEAR_THE_END = 20
 """So many rows before the end of what is loaded, more is asked for."""
@@ -175,7 +175,7 @@ def _tall(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
     rows = [spread([(f"{found.shape} {found.word}", found.style), (f"  {agent}", look.faint)], [when], width)]
     ended = brief.state not in (State.PENDING, State.UNKNOWN) and brief.review is not Review.OPEN
     style = look.soft if ended else look.strong
-    title = flow([(shortened(inert(brief.title), 300), style)], width)
+    title = flow([(inert(brief.title)[:300], style)], width)
     second = line((cut(_about(brief), width), look.faint))
     if len(title) > 1:
         rest = "".join(part.text for part in title[1]).rstrip()
@@ -186,9 +186,7 @@ def _tall(brief: Briefing, now: datetime, width: int, look: Look) -> list[Row]:
 def _short(brief: Briefing, now: datetime, width: int, look: Look) -> Row:
     found = mark(brief, look)
     return spread(
-        [(f"{found.shape} ", found.style), (shortened(inert(brief.title), 300), look.strong)],
-        [_when(brief, now, look)],
-        width,
+        [(f"{found.shape} ", found.style), (inert(brief.title)[:300], look.strong)], [_when(brief, now, look)], width
     )
 
 
@@ -208,12 +206,11 @@ def _about(brief: Briefing) -> str:
     words = []
     if brief.state is not State.PENDING:
         words.append(inert(brief.outcome.removeprefix(f"{brief.state}: ")))
-    elif brief.kind is not Kind.ACTION:
+    elif brief.kind is Kind.QUESTION:
         words.append(brief.then)
     else:
         if brief.needs > 1:
             words.append(f"{len(brief.votes)} of {brief.needs} approvals")
-        hurts = [inert(fact.says) for fact in brief.facts if fact.hurts]
-        words += [*hurts[:2], *([f"{len(hurts) - 2} more facts that hurt"] if len(hurts) > 2 else [])]
+        words += [inert(fact.says) for fact in brief.facts if fact.hurts][:2]
         words += [each.words for each in brief.effect[:1] if each.hurts]
-    return shortened(" · ".join(words), 300)
+    return " · ".join(words)[:300]

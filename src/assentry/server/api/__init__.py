@@ -19,11 +19,10 @@ from assentry.server.api import (
     sessions,
     switches,
     tokens,
-    tools,
 )
 
 router = APIRouter()
-_RULES = (grants, tools, switches, policy, policy_proposals)
+_RULES = (grants, switches, policy, policy_proposals)
 _PEOPLE = (requests, bulk, afterwards, *_RULES, runs, log, people, tokens, sessions, records)
 _AGENTS = (proposals, agent_runs)
 for part in (*_PEOPLE, *_AGENTS, operations):

@@ -5,7 +5,6 @@ from typing import Any
 
 from assentry.core.action import Json
 from assentry.core.canonical import restore
-from assentry.core.let_by import LetBy, request_let_by
 from assentry.core.request import Kind, Request, State
 from assentry.core.run import Run
 from assentry.engine.outcomes import refusal
@@ -28,7 +27,7 @@ def proposal_document(request: Request, ignored: tuple[str, ...] = ()) -> dict[s
         "args_text": candidate.args_text, "says": candidate.says, "run": ask.run, "key": ask.step, "agent": ask.agent,
         "workspace": ask.workspace, "asked_by": ask.asked_by,
         "gate": verdict.gate, "because": verdict.because, "triggers": [each.says for each in verdict.triggers],
-        "by": request_let_by(request), "policy_version": verdict.policy_version, "risk": candidate.assessment.risk,
+        "policy_version": verdict.policy_version, "risk": candidate.assessment.risk,
         "effect": {
             "reversible": effect.reversible, "reach": effect.reach, "outside": effect.outside, "money": effect.money,
         },
@@ -46,14 +45,12 @@ def proposal_document(request: Request, ignored: tuple[str, ...] = ()) -> dict[s
     return plain_json(made)  # type: ignore[no-any-return]
 
 
-def at_once_document(
-    action: str, args: Json, ignored: tuple[str, ...] = (), by: LetBy | None = None
-) -> dict[str, Json]:
+def at_once_document(action: str, args: Json, ignored: tuple[str, ...] = ()) -> dict[str, Json]:
     """A call that simply runs: there is nothing to wait for and nothing to report."""
     return {
         "id": "", "code": "", "kind": "action", "state": "allowed", "version": 0, "may_run": True, "waits": False,
         "told": "it may run at once; nothing has to be reported", "action": action, "args": args, "gate": "run",
-        "by": by, "ignored": list(ignored),
+        "ignored": list(ignored),
     }  # fmt: skip
 
 
@@ -94,7 +91,7 @@ def told(request: Request) -> str:
             return "it was carried out and failed"
         case state if state in _ENDED_WELL:
             return "it was carried out"
-        case _ if request.ask.kind is not Kind.ACTION:
+        case _ if request.ask.kind is Kind.QUESTION:
             return f"there is no answer: {request.reason}"
         case _:
             return str(refusal(request))

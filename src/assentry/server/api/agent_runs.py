@@ -156,7 +156,7 @@ async def status(agent: Caller, run_id: str, http: Request, wait: Wait = 0, vers
     """With `wait`, the answer comes once it can go on (`ready`), is over, or is newer than `version`."""
     run = await agent.run(run_id)
     if wait:
-        run = await premises_of(http).agents.waited(agent, agent.run_changed(run, wait, version), run)
+        run = await premises_of(http).agents.waited(agent.run_changed(run, wait, version), run)
     return agent_run_document(run, ready=await agent.is_ready(run))
 
 

@@ -13,7 +13,6 @@ from assentry.core.request import Review, State
 from assentry.core.run import RunState
 from assentry.core.switch import Setting
 from assentry.core.verdict import GateKind
-from assentry.core.vouching import ToolState
 
 
 class _Shown:
@@ -182,9 +181,6 @@ class GrantDocument(BaseModel):
     granted_by: str
     expires_at: datetime
     revoked_at: datetime | None
-    does_not_count: str = Field(
-        description="Why it covers nothing now: whoever gave it could not give it today. Empty if it counts."
-    )
 
 
 class GrantList(BaseModel):
@@ -193,20 +189,10 @@ class GrantList(BaseModel):
     grants: list[GrantDocument]
 
 
-Everywhere = Annotated[
-    float,
-    Field(
-        description="Seconds after which every instance goes by it at the latest. Decisions and approved calls do at "
-        "once; only calls that need no approval may still run by what was read before."
-    ),
-]
-
-
 class GrantGiven(BaseModel):
     """A standing permission as it stands now."""
 
     grant: GrantDocument
-    everywhere_within: Everywhere
 
 
 class Covered(BaseModel):
@@ -232,24 +218,6 @@ class GrantPreview(BaseModel):
     requests: list[Covered]
 
 
-class Limit(BaseModel):
-    """What a similar request has to have in common with this one."""
-
-    name: str
-    says: str
-    kept: bool
-
-
-class SimilarPreview(GrantPreview):
-    """What allowing similar requests would mean."""
-
-    limits: list[Limit]
-    open: list[str] = Field(description="Arguments that may be anything.")
-    condition: str = Field(description="As the grant would have it.")
-    examples: list[str] = Field(description="What it would newly cover, up to three.")
-    why_not_this_one: str = Field(description="Why it would not cover this request itself; empty if it would.")
-
-
 class AllowedSimilar(Done):
     """The decision, and the grant that came with it; none where more people have to approve."""
 
@@ -268,45 +236,6 @@ class SwitchDocument(BaseModel):
     at: datetime
 
 
-class ToolDocument(BaseModel):
-    """One definition of a tool that somebody offers."""
-
-    source: str = Field(description="`agent:NAME`, or `agent:NAME/mcp:SERVER`.")
-    name: str
-    digest: str = Field(description="The same for the same definition only.")
-    state: ToolState
-    by: str = Field(description="Who said so; where it waits, the agent.")
-    at: datetime
-    reading: str = Field(description="What we make of it. A guess.")
-    risk: Risk
-    description: str
-    arguments: dict[str, Any] | None
-    effect: dict[str, Any]
-    hints: dict[str, Any]
-
-
-class ToolDocuments(BaseModel):
-    """Tools that agents and MCP servers offer."""
-
-    tools: list[ToolDocument]
-
-
-class OfferedState(BaseModel):
-    """How a tool stands."""
-
-    name: str
-    digest: str
-    state: str = Field(
-        description="`vouched`, `waiting`, `refused` or `revoked`; `known` where nobody needs to vouch for it."
-    )
-
-
-class OfferedStates(BaseModel):
-    """The tools in the order in which they were listed."""
-
-    tools: list[OfferedState]
-
-
 class SwitchList(BaseModel):
     """Every stop switch that holds somebody up."""
 
@@ -318,7 +247,6 @@ class SwitchTurned(SwitchList):
 
     runs: list[RunDocument]
     withdrawn: int
-    everywhere_within: Everywhere
 
 
 class RunPage(BaseModel):

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from assentry.engine.agent_runs import AgentRuns
 from assentry.errors import Interrupt, Parked, RunStopped
 from assentry.ports import Vault
-from assentry.server.presence import still_here
 from assentry.server.problems import answer
 from assentry.server.visitors import Agent, premises_of
 
@@ -68,13 +67,7 @@ class AgentRoute(APIRoute):
 
 async def calling(visitor: Agent, http: Request) -> AgentRuns:
     """The agent that calls, by its token."""
-    found = await premises_of(http).agents.of(visitor.room.name, visitor.principal.name)
-
-    async def proved() -> None:
-        await still_here(http, visitor)
-
-    found.proved = proved
-    return found
+    return await premises_of(http).agents.of(visitor.room.name, visitor.principal.name)
 
 
 Caller = Annotated[AgentRuns, Depends(calling)]

@@ -1,6 +1,5 @@
 """For people: standing permissions. Anybody sees them; operators give, preview and revoke them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any
@@ -9,19 +8,19 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
 
 from assentry.core.action import Risk
-from assentry.core.grant import Grant, Terms
+from assentry.core.grant import Grant, Terms, spending, use, why_not
 from assentry.core.policy_text import duration
 from assentry.core.request import Kind
 from assentry.core.request import Request as Asked
 from assentry.engine.grants import give, take_back
-from assentry.errors import NotFound
+from assentry.errors import GrantSpent, NotFound
 from assentry.ports import Filter
 from assentry.server.api.afterwards import done
-from assentry.server.api.answers import AllowedSimilar, GrantGiven, GrantList, GrantPreview, SimilarPreview, told
+from assentry.server.api.answers import AllowedSimilar, GrantGiven, GrantList, GrantPreview, told
 from assentry.server.api.asking import Body, RequestId, Words
 from assentry.server.deciding import Said
-from assentry.server.similar import Held, allow, held_against, hypothetical, like, preview_of
-from assentry.server.visitors import Operator, Person, Visitor, premises_of
+from assentry.server.similar import allow, hypothetical, like
+from assentry.server.visitors import Operator, Person, Visitor
 from assentry.telling.plain import plain_json
 from assentry.telling.standing import grant_document
 
@@ -86,9 +85,6 @@ class Similar(Bounds):
     seen_digest: Annotated[str, Field(min_length=1, max_length=200, description="The digest of the card shown.")]
     limit: Annotated[int, Field(ge=1, le=10_000, description="How often.")]
     note: Words = ""
-    widen: Annotated[list[Name], Field(
-        max_length=50, description="Limits to drop, by the names that the preview gives.", examples=[["recipients"]],
-    )] = Field(default_factory=list)  # fmt: skip
 
 
 @router.get("/grants", summary="Standing permissions", **told(GrantList, "Newest first."))
@@ -97,24 +93,33 @@ async def grants(
 ) -> dict[str, Any]:
     """What may pass without asking, for whom, how often and until when; and how much of it is used up."""
     found = await visitor.room.desk.store.grants(visitor.room.name, live_only=not ended)
-    return {"grants": [_document(visitor, grant) for grant in found]}
+    return {"grants": [_document(grant) for grant in found]}
 
 
 @router.post("/grants/preview", summary="What would it have covered?", **told(GrantPreview, "Nothing was changed."))
 async def preview(
-    http: Request,
-    visitor: Operator,
+    visitor: Person,
     given: Given,
     last: Annotated[int, Query(ge=1, le=500, description="How many of the newest requests to look at.")] = 100,
 ) -> dict[str, Any]:
     """Held against the newest requests: which of them it would have let pass, and why not the others. Changes nothing.
 
-    Uses and budget are counted as they would have been, from the oldest of them on. A condition is tried in a process
-    of its own; one that takes that too long or too much memory is a 422. For operators.
+    Uses and budget are counted as they would have been, from the oldest of them on.
     """
     grant, now = await hypothetical(visitor, given.terms)
-    looked = await held_against(premises_of(http).aside, grant, await _newest(visitor, given, last), now)
-    return _covered(looked)
+    looked = await _newest(visitor, given, last)
+    lines = []
+    for request in reversed(looked):
+        candidate = request.candidate
+        reason = why_not(grant, candidate.action, candidate.assessment, now)
+        if reason is None:
+            try:
+                grant = use(grant, spending(candidate.assessment), now)
+            except GrantSpent:
+                reason = "it would have been used up"
+        lines.append(_line(request, reason or ""))
+    lines.reverse()
+    return {"looked_at": len(lines), "covered": sum(line["covered"] for line in lines), "requests": lines}
 
 
 @router.post("/grants", summary="Allow something in advance", **told(GrantGiven, "It stands.", 201), status_code=201)
@@ -122,7 +127,7 @@ async def give_one(visitor: Operator, given: Given) -> dict[str, Any]:
     """Scoped, counted, budgeted, expiring. What policy forbids stays forbidden. For operators."""
     await hypothetical(visitor, given.terms)
     made = await give(visitor.room.desk.store, visitor.room.name, visitor.principal, given.terms)
-    return await _given(visitor, made)
+    return {"grant": _document(made)}
 
 
 @router.post("/grants/{grant_id}/revoke", summary="End it now", **told(GrantGiven, "It has ended."))
@@ -138,7 +143,7 @@ async def revoke(
     grant = found[0]
     if grant.revoked_at is None:
         grant = await take_back(store, workspace, visitor.principal, grant)
-    return await _given(visitor, grant)
+    return {"grant": _document(grant)}
 
 
 @router.post(
@@ -149,50 +154,17 @@ async def revoke(
 async def allow_similar(visitor: Operator, request_id: RequestId, similar: Similar, http: Request) -> dict[str, Any]:
     """Approves this request and gives a grant for the same action of the same agent, up to the same risk.
 
-    What is similar is narrow: the domains of the recipients, folders, environment, and amounts and counts no larger, as
-    the preview lists them; `widen` drops some of that. What could not be read for certain is a 422.
-
     Where more people have to approve it, your approval counts and no grant is given: `grant` is null and `says` tells
     so. What spends money needs a `budget`; it is in the currency of the request unless you name one. Never for what is
     critical. Where the approval does not stand there is no grant either. For operators.
     """
     request = await visitor.room.desk.inbox.find(request_id)
-    terms = like(request, _terms_of(request, similar), similar.widen)
+    candidate = request.candidate
+    terms = like(request, similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk))
     made = await allow(visitor, request, Said("approve", seen_digest=similar.seen_digest, note=similar.note), terms)
     http.app.state.meters.decisions.labels("approve").inc()
-    grant = _document(visitor, made.grant) if made.grant is not None else None
+    grant = _document(made.grant) if made.grant is not None else None
     return {**await done(visitor, made.request, "approve"), "grant": grant, "says": made.says}
-
-
-@router.post(
-    "/requests/{request_id}/allow-similar/preview",
-    summary="What would be similar?",
-    **told(SimilarPreview, "Nothing was changed."),
-)
-async def preview_similar(http: Request, visitor: Operator, request_id: RequestId, similar: Similar) -> dict[str, Any]:
-    """The limits of what is like this request, which of the newest it would have covered, and examples. For operators.
-
-    Uses and budget are counted as they would have been, from the oldest request on.
-    """
-    request = await visitor.room.desk.inbox.find(request_id)
-    found = await preview_of(premises_of(http).aside, visitor, request, _terms_of(request, similar), similar.widen)
-    kept = {each.name for each in found.kept}
-    return {
-        **_covered(found.held),
-        "limits": [{"name": one.name, "says": one.says, "kept": one.name in kept} for one in found.likeness.bounds],
-        "open": list(found.likeness.open), "condition": found.grant.condition, "examples": list(found.examples),
-        "why_not_this_one": found.misses,
-    }  # fmt: skip
-
-
-def _terms_of(request: Asked, similar: Similar) -> Terms:
-    candidate = request.candidate
-    return similar.terms_for((candidate.action.name,), (request.ask.agent,), candidate.assessment.risk)
-
-
-def _covered(held: Sequence[Held]) -> dict[str, Any]:
-    lines = [_line(each.request, each.why_not) for each in held]
-    return {"looked_at": len(lines), "covered": sum(line["covered"] for line in lines), "requests": lines}
 
 
 async def _newest(visitor: Visitor, given: Given, last: int) -> list[Asked]:
@@ -222,11 +194,6 @@ def _line(request: Asked, reason: str) -> dict[str, Any]:
     return made
 
 
-async def _given(visitor: Visitor, grant: Grant) -> dict[str, Any]:
-    within = (await visitor.room.desk.rules.everywhere_within()).total_seconds()
-    return {"grant": _document(visitor, grant), "everywhere_within": within}
-
-
-def _document(visitor: Visitor, grant: Grant) -> dict[str, Any]:
-    made: dict[str, Any] = plain_json(grant_document(grant, visitor.room.desk.judgement.policy))
+def _document(grant: Grant) -> dict[str, Any]:
+    made: dict[str, Any] = plain_json(grant_document(grant))
     return made

@@ -3,12 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from assentry.server.api.answers import EntryPage, Verification, told
-from assentry.server.presence import Presence
-from assentry.server.visitors import Person, Visitor
+from assentry.server.visitors import Person
 from assentry.telling.log_words import Wanted, in_words, read
 
 router = APIRouter(prefix="/api/v1", tags=["log"])
@@ -32,13 +31,12 @@ async def log(
     before: Before = None,
     limit: Limit = 50,
 ) -> dict[str, Any]:
-    """Entries, newest first, each also in words. A page may hold few or none while `next` says that there is more.
-
-    What was just committed appears once it has its place in the order, within a second or so.
-    """
+    """Entries, newest first, each also in words. A page may hold few or none while `next` says that there is more."""
     store, workspace = visitor.room.desk.store, visitor.room.name
     subject = (await visitor.room.desk.inbox.find(request)).id if request else ""
     wanted = Wanted(subject, kind, agent)
+    # What was committed gets its place in the order, as any reader of the log would give it; nothing else moves.
+    await store.sequence(workspace)
     found: list[dict[str, Any]] = []
     start, looked_at = before or 0, 0
     while looked_at < _MOST_READ:
@@ -74,27 +72,21 @@ async def verification(visitor: Person) -> dict[str, Any]:
         "application/jsonl": {"schema": {"type": "string"}},
     }}},
 )  # fmt: skip
-async def export(visitor: Person, http: Request) -> StreamingResponse:
+async def export(visitor: Person) -> StreamingResponse:
     """The whole log, sealed and signed, for `assentry audit verify FILE`. It is sealed first, so it is a POST."""
-    return await exported(http, visitor)
-
-
-async def exported(http: Request, visitor: Visitor) -> StreamingResponse:
-    """The copy as a file. It breaks off before the line that signs it once the visitor may no longer read it."""
-    lines, presence = visitor.room.desk.notary.lines(), await Presence(http, visitor).began()
+    lines = visitor.room.desk.notary.lines()
     first = await anext(lines)  # what is wrong with the log shows here, and not in the middle of an answer
     name = f"assentry-{visitor.room.name}.jsonl"
     headers = {"content-disposition": f'attachment; filename="{name}"'} if name.isascii() and '"' not in name else {}
-    return StreamingResponse(_chunks(first, lines, presence), media_type="application/jsonl", headers=headers)
+    return StreamingResponse(_chunks(first, lines), media_type="application/jsonl", headers=headers)
 
 
-async def _chunks(first: str, lines: AsyncIterator[str], presence: Presence) -> AsyncIterator[str]:
+async def _chunks(first: str, lines: AsyncIterator[str]) -> AsyncIterator[str]:
     held, size = [first], len(first)
     async for line in lines:
         held.append(line)
         size += len(line)
         if size >= _CHUNK:
-            await presence.check()
             yield "".join(held)
             held, size = [], 0
     yield "".join(held)

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import generate_latest
 
+from assentry.errors import AssentryError
 from assentry.server.api.answers import Status, told
 from assentry.server.visitors import premises_of
 
@@ -22,15 +23,17 @@ async def alive() -> dict[str, str]:
     response_model=None,
     responses={
         200: {"model": Status, "description": "It can."},
-        503: {"model": Status, "description": "It cannot, and why."},
+        503: {"model": Status, "description": "The database cannot be read."},
     },
 )
 async def ready(request: Request) -> Response:
-    """Answers 200 once it can do its work, and 503 while it cannot: where the database cannot be read or does not
-    answer, where it is not heard what others change, or where a policy cannot be read again.
-    """
-    why_not = await premises_of(request).why_not_ready()
-    return JSONResponse({"status": why_not or "ready"}, 503 if why_not else 200)
+    """Answers 200 once the database can be read, and 503 while it cannot."""
+    try:
+        premises = premises_of(request)
+        await premises.store.policy(premises.settings.workspace)
+    except AssentryError:
+        return JSONResponse({"status": "the database cannot be read"}, 503)
+    return JSONResponse({"status": "ready"})
 
 
 @router.get(

@@ -1,10 +1,10 @@
-"""For people: the policy. Anybody reads it and asks what it makes of a call; operators check, try and change it."""
+"""For people: the policy. Anybody reads it and asks what it makes of a call; operators change it, on record."""
 
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from assentry.core.action import Declaration, Reach, Risk
@@ -12,6 +12,7 @@ from assentry.core.authority import may_change
 from assentry.core.policy import Policy, builtin_policy
 from assentry.core.policy_file import load_policy, stored_policy, to_document
 from assentry.core.policy_proposal import PolicyProposal
+from assentry.engine.judgement import Judgement
 from assentry.engine.policies import apply_policy
 from assentry.engine.threads import in_thread
 from assentry.errors import NotFound, PolicyError, StaleRequest
@@ -27,7 +28,7 @@ from assentry.server.api.policy_answers import (
     PolicyShown,
 )
 from assentry.server.problems import Problem
-from assentry.server.visitors import Operator, Person, Visitor, operates, premises_of
+from assentry.server.visitors import Operator, Person, Visitor
 from assentry.telling.differing import changes
 from assentry.telling.explaining import Call, explained, explanation_document
 from assentry.telling.plain import plain_json
@@ -119,34 +120,30 @@ async def history(
 
 
 @router.post("/policy/check", summary="Is this text fine?", **told(PolicyChecked, "Nothing was changed."))
-async def check(request: Request, visitor: Operator, given: Checked) -> dict[str, Any]:
-    """Everything that is wrong with a policy, each with its line, and what it would change. Changes nothing.
-
-    For operators. The text is read in a process of its own; what takes that too long or too much memory is a complaint.
-    """
+async def check(visitor: Person, given: Checked) -> dict[str, Any]:
+    """Everything that is wrong with a policy, each with its line, and what it would change. Changes nothing."""
     try:
-        return await _checked(request, visitor, given.text)
+        new = await _read(given.text, await visitor.room.desk.store.now())
     except PolicyError as problem:
         return {"ok": False, "complaints": list(problem.complaints), "warnings": [], "changes": []}
+    old = visitor.room.desk.judgement.policy
+    found = changes(to_document(old), to_document(new))
+    return {"ok": True, "complaints": [], "warnings": _warnings(visitor, new), "changes": list(found)}
 
 
 @router.post("/policy/explain", summary="What would it make of a call?", **told(Explained, "Nothing was changed."))
-async def explain(request: Request, visitor: Person, asked: Asked) -> dict[str, Any]:
-    """Which gate, by which rule and why, and what else would have matched; by the active policy or by `text`.
-
-    Anybody asks what the active policy says; only operators send another one.
-    """
+async def explain(visitor: Person, asked: Asked) -> dict[str, Any]:
+    """Which gate, by which rule and why, and what else would have matched; by the active policy or by `text`."""
     desk = visitor.room.desk
+    judgement, source = desk.judgement, f"policy version {desk.judgement.policy.version}"
+    if asked.text is not None:
+        judgement, source = Judgement(desk.store, visitor.room.name, await _read(asked.text)), "the text given"
     call = Call(
         asked.action, asked.args, asked.agent, asked.confidence, asked.cost, asked.trusted,
         Declaration(**asked.declared.model_dump()),
     )  # fmt: skip
-    now = await desk.store.now()
-    if asked.text is not None:
-        operates(visitor)
-        return await premises_of(request).aside.explained(asked.text, call, now)
-    found = await in_thread(explained, desk.judgement, call, now)
-    made: dict[str, Any] = plain_json(explanation_document(found, f"policy version {desk.judgement.policy.version}"))
+    found = explained(judgement, call, await desk.store.now())
+    made: dict[str, Any] = plain_json(explanation_document(found, source))
     return made
 
 
@@ -159,7 +156,7 @@ async def explain(request: Request, visitor: Person, asked: Asked) -> dict[str, 
         202: {"model": PolicyProposed, "description": "It waits for a second person; nothing is changed yet."},
     },
 )
-async def apply(request: Request, visitor: Operator, given: Applied, response: Response) -> dict[str, Any]:
+async def apply(visitor: Operator, given: Applied, response: Response) -> dict[str, Any]:
     """The text holds from now on, as a new version, with who applied it on record. For operators.
 
     With `based_on`, somebody else's version in between is a 412. A text by which you could not change the policy
@@ -167,7 +164,6 @@ async def apply(request: Request, visitor: Operator, given: Applied, response: R
     changed: the answer is a 202 with the proposal, which another operator confirms.
     """
     room, store = visitor.room, visitor.room.desk.store
-    await _checked(request, visitor, given.text)  # what would take all of the server ends there
     new = await _read(given.text, await store.now())
     active = await store.policy(room.name)
     version = active.version if active is not None else 0
@@ -192,7 +188,6 @@ async def apply(request: Request, visitor: Operator, given: Applied, response: R
     return {
         "version": version, "applied": not is_same, "mode": str(new.mode), "changes": list(found),
         "warnings": _warnings(visitor, new),
-        "everywhere_within": (await room.desk.rules.everywhere_within()).total_seconds(),
     }  # fmt: skip
 
 
@@ -201,13 +196,6 @@ def proposal_told(visitor: Visitor, proposal: PolicyProposal) -> dict[str, Any]:
     waiting = waiting_policy(visitor.room.desk.judgement.policy, proposal, visitor.principal)
     made: dict[str, Any] = plain_json(proposal_document(waiting))
     return made
-
-
-async def _checked(request: Request, visitor: Visitor, text: str) -> dict[str, Any]:
-    """The text, loaded in a process of its own; a `PolicyError` where that is not possible."""
-    store = visitor.room.desk.store
-    now, active = await store.now(), await store.policy(visitor.room.name)
-    return await premises_of(request).aside.checked(text, now, active, visitor.principal)
 
 
 async def _read(text: str, now: datetime | None = None) -> Policy:

@@ -10,7 +10,6 @@ from assentry.core.deciders import Deciders
 from assentry.core.effect_text import Answer
 from assentry.core.policy_proposal import ProposalState
 from assentry.core.verdict import GateKind, Quorum, Trigger
-from assentry.server.api.answers import Everywhere
 
 
 class PolicyShown(BaseModel):
@@ -55,7 +54,6 @@ class PolicyApplied(BaseModel):
     mode: str
     changes: list[str]
     warnings: list[str]
-    everywhere_within: Everywhere
 
 
 class ProposalDocument(BaseModel):

@@ -62,7 +62,6 @@ async def confirm(visitor: Operator, code: Code, seen: Seen) -> dict[str, Any]:
     return {
         "version": applied.version, "applied": True, "mode": str(new.mode),
         "changes": list(changes(to_document(before), to_document(new))), "warnings": list(new.warnings),
-        "everywhere_within": (await room.desk.rules.everywhere_within()).total_seconds(),
     }  # fmt: skip
 
 

@@ -19,10 +19,8 @@ from assentry.engine.agent_runs import AgentRuns
 from assentry.engine.judgement import Context
 from assentry.engine.sealing import no_secret
 from assentry.engine.tool import OptionSpec
-from assentry.engine.vouching import MOST_LISTED
 from assentry.errors import AssentryError, Conflict, InvalidArguments
 from assentry.server.api.agent_documents import at_once_document, begun_document, proposal_document
-from assentry.server.api.answers import OfferedStates, told
 from assentry.server.api.calling import (
     AgentRoute,
     Attempt,
@@ -89,11 +87,6 @@ class Call(Body):
     description: Text
     arguments: dict[str, Any] | None = Field(default=None, description="The JSON schema of the arguments.")
     effect: Effect = Effect()
-    server: Annotated[str, Field(default="", max_length=500, description="The MCP server that offers it, if one does.")]
-    hints: Annotated[
-        dict[str, Any],
-        Field(default={}, description="What else is said of it, such as MCP annotations: part of its definition."),
-    ]
     hold: bool = Field(
         default=False,
         description="A person is to look, whatever the policy says. Why, `why` tells them in the agent's words.",
@@ -106,26 +99,6 @@ class Foreseeing(Body):
     calls: Annotated[list[Call], Field(max_length=100)]
 
 
-class Offered(Body):
-    """A tool, as the agent describes it."""
-
-    name: Name
-    description: Text
-    arguments: dict[str, Any] | None = Field(default=None, description="The JSON schema of the arguments.")
-    effect: Effect = Effect()
-    hints: Annotated[
-        dict[str, Any],
-        Field(default={}, description="What else is said of it, such as MCP annotations: part of its definition."),
-    ]
-
-
-class Offering(Body):
-    """The tools of an agent, or of an MCP server that it uses."""
-
-    tools: Annotated[list[Offered], Field(max_length=MOST_LISTED)]
-    server: Annotated[str, Field(default="", max_length=500, description="The MCP server that offers them, if any.")]
-
-
 class Proposal(Claims, Call):
     """A call that the agent wants to make."""
 
@@ -135,11 +108,7 @@ class Proposal(Claims, Call):
         Field(default="", max_length=2_000_000, description="The arguments as canonical JSON instead, for numbers "
               "that JSON cannot carry."),
     ]  # fmt: skip
-    secret: Annotated[
-        list[Name],
-        Field(default=[], max_length=100, description="Arguments to be sealed. A path, a recipient, an amount or a "
-              "command among them is marked as hidden by the agent, and the call waits for a person."),
-    ]  # fmt: skip
+    secret: Annotated[list[Name], Field(default=[], max_length=100, description="Arguments to be sealed.")]
     says: Annotated[str, Field(default="", max_length=2_000, description="A line with {argument}s, for the card.")]
     options: Annotated[list[Choice], Field(default=[], max_length=20)]
     if_denied: Annotated[str, Field(default="", max_length=2_000)]
@@ -239,14 +208,14 @@ async def propose(
     context = _context(agent.agent, said, idempotency_key)
     made, ignored = agent.described(_described(said))
     fired = HELD if said.hold else ()
-    request, by = await agent.proposed(
+    request = await agent.propose(
         made, _args(said), context, fence=said.run_fence, patience=wait, fired=fired, caller=said.caller
     )
     gate = "run" if request is None else str(request.candidate.verdict.gate)
     http.app.state.meters.proposals.labels(gate).inc()
     if request is None:
         response.status_code = 200
-        return at_once_document(said.action, _args(said), ignored, by)
+        return at_once_document(said.action, _args(said), ignored)
     if said.attempt and (request.state is State.APPROVED or agent.is_begun_by(request, said.attempt)):
         try:
             begun = await agent.begin(
@@ -264,35 +233,11 @@ async def foreseen(agent: Caller, said: Foreseeing) -> dict[str, Any]:
     `soft`, `hard`, `manual` or `forbid`; nothing where it is not known. Nothing is proposed and nobody is asked. What
     arguments change is judged only on record, when a call is proposed.
     """
-    await agent.renewed()
     gates: list[str | None] = []
     for each in said.calls:
         gates.append(_foreseen(agent, each))
         await asyncio.sleep(0)  # others are answered in between
     return {"gates": gates}
-
-
-@router.post("/tools", summary="List your tools", **told(OfferedStates, "How each stands."))
-async def offer(agent: Caller, said: Offering) -> dict[str, Any]:
-    """Tools that nobody vouches for yet are listed on one card, for a person to vouch for all, some or none of them.
-
-    A call of a tool that nobody vouches for waits, whatever it is called. A tool is known again by its whole
-    definition: send the same name, description, arguments, effect, server and hints when you propose a call of it.
-    """
-    described = [
-        Described(
-            each.name, each.description, each.arguments, declared=Declaration(**each.effect.model_dump()),
-            server=said.server, about=each.hints,
-        )
-        for each in said.tools
-    ]  # fmt: skip
-    states = await agent.offer(described, said.server)
-    return {
-        "tools": [
-            {"name": each.action, "digest": each.definition.digest, "state": state}
-            for each, state in zip(described, states, strict=True)
-        ]
-    }
 
 
 @router.get("/proposals", summary="Find a call by its key")
@@ -313,15 +258,14 @@ async def outcome(
     """With `wait`, the answer comes as soon as there is something new: decided, ended, or newer than `version`."""
     request = await agent.request(request_id)
     if wait:
-        request = await premises_of(http).agents.waited(agent, agent.changed(request, wait, version), request)
+        request = await premises_of(http).agents.waited(agent.changed(request, wait, version), request)
     return proposal_document(request)
 
 
 @router.post("/proposals/{request_id}/begin", summary="Begin what was approved")
 async def begin(agent: Caller, request_id: str, said: Begin, http: Request, wait: Wait = 0) -> dict[str, Any]:
     """The permit is used up. The answer has exactly what to run (`args`, as approved or changed by a person) and the
-    `fence` to report under. Renew the lease while it runs; where it lapses, the outcome is unknown. 409 where the
-    policy demands more people by now: the request waits again.
+    `fence` to report under. Renew the lease while it runs; where it lapses, the outcome is unknown.
     """
     attempt = said.attempt or secrets.token_hex(8)
     begun = await agent.begin(
@@ -411,9 +355,7 @@ def _args(said: Proposal) -> Any:
 def _foreseen(agent: AgentRuns, said: Call) -> str | None:
     try:
         effect = Declaration(**said.effect.model_dump())
-        kind = Described(
-            said.action, said.description, said.arguments, declared=effect, server=said.server, about=said.hints
-        )
+        kind = Described(said.action, said.description, said.arguments, declared=effect)
         gate = agent.foreseen_as(kind, HELD if said.hold else ())
         return None if gate is None else str(gate)
     except (AssentryError, ValueError):
@@ -426,5 +368,5 @@ def _described(said: Proposal) -> Described:
         said.action, said.description, said.arguments, frozenset(said.secret),
         Declaration(**said.effect.model_dump()), said.says,
         tuple(OptionSpec(each.label, each.consequence, each.change) for each in said.options), said.if_denied, needed,
-        said.idempotent, said.server, said.hints,
+        said.idempotent,
     )  # fmt: skip

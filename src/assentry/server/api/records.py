@@ -12,7 +12,7 @@ from assentry.ports import Filter, RunFilter, Store, StoredPolicy
 from assentry.server.api.answers import Records, told
 from assentry.server.problems import Problem
 from assentry.server.visitors import Person
-from assentry.stores.records import grant_record, request_record, run_record, switch_record, tool_record
+from assentry.stores.records import grant_record, request_record, run_record, switch_record
 
 router = APIRouter(prefix="/api/v1", tags=["terminals"])
 
@@ -30,7 +30,7 @@ async def records(
     """For `assentry` on another machine. What is sealed stays sealed; nothing is changed.
 
     `what` is one of: clock, request, find, requests, by_step, similar, run, run_by_key, find_runs, runs, switches,
-    tools, policy, policies, grants, entries, size, due.
+    policy, policies, grants, entries, size, due.
     """
     read = _READS.get(what)
     if read is None:
@@ -116,10 +116,6 @@ async def _switches(store: Store, workspace: str, given: Given) -> Any:  # noqa:
     return [switch_record(each) for each in await store.switches(workspace)]
 
 
-async def _tools(store: Store, workspace: str, given: Given) -> Any:
-    return [tool_record(each) for each in await store.tools(workspace, _text(given, "source"))]
-
-
 async def _policy(store: Store, workspace: str, given: Given) -> Any:  # noqa: ARG001
     found = await store.policy(workspace)
     return _version(found) if found is not None else None
@@ -151,8 +147,7 @@ async def _entries(store: Store, workspace: str, given: Given) -> Any:
 
 
 async def _size(store: Store, workspace: str, given: Given) -> int:  # noqa: ARG001
-    newest = await store.entries(workspace, limit=1, newest_first=True)
-    return newest[0].index + 1 if newest else 0
+    return await store.sequence(workspace)
 
 
 async def _due(store: Store, workspace: str, given: Given) -> Any:
@@ -162,6 +157,6 @@ async def _due(store: Store, workspace: str, given: Given) -> Any:
 _READS: dict[str, Read] = {
     "clock": _clock, "request": _request, "find": _find, "requests": _requests, "by_step": _by_step,
     "similar": _similar, "run": _run, "run_by_key": _run_by_key, "find_runs": _find_runs, "runs": _runs,
-    "switches": _switches, "tools": _tools, "policy": _policy, "policies": _policies, "grants": _grants,
-    "entries": _entries, "size": _size, "due": _due,
+    "switches": _switches, "policy": _policy, "policies": _policies, "grants": _grants, "entries": _entries,
+    "size": _size, "due": _due,
 }  # fmt: skip

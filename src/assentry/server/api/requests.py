@@ -15,9 +15,8 @@ from assentry.server.api.afterwards import done
 from assentry.server.api.answers import CardPage, Done, WholeCard, told
 from assentry.server.api.asking import After, Body, Limit, RequestId
 from assentry.server.deciding import Said, decide
-from assentry.server.presence import Presence
 from assentry.server.problems import Problem
-from assentry.server.visitors import Person, Somebody, premises_of
+from assentry.server.visitors import Person, Somebody, anybody, premises_of
 from assentry.telling.background import background, background_document
 from assentry.telling.card_document import document
 from assentry.telling.plain import plain_json
@@ -140,16 +139,14 @@ async def events(visitor: Somebody, http: Request) -> StreamingResponse:
     """
     events = premises_of(http).events
     agent = visitor.principal.name if visitor.principal.kind == "agent" else ""
-    presence = await Presence(http, visitor).began()
     listener = events.listen(visitor.room.name, agent, f"{visitor.principal.kind} {visitor.principal.name}")
 
     async def stream() -> AsyncIterator[str]:
         try:
             yield "retry: 1000\n\n"
-            async for found in listener.events(lambda: min(_HEARTBEAT, presence.left)):
-                at_once, listener.doubted = listener.doubted or not found, False
-                if not await presence.remains(now=at_once):
-                    return  # whoever listened has signed out, is no longer among the people here, or lost their token
+            async for found in listener.events(_HEARTBEAT):
+                if (not found or any(event.about == "identity" for event in found)) and await anybody(http) is None:
+                    return  # whoever listened has logged out, or lost their token
                 yield "".join(event.line for event in found) or ": still here\n\n"
         finally:
             events.leave(listener)

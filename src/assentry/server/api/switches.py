@@ -49,10 +49,7 @@ async def turn(visitor: Person, turn: Turn) -> dict[str, Any]:
     else:
         moved = [run async for run in over.hold(by, whom, turn.setting, turn.reason, withdrawn=withdrawn)]
     runs: list[Any] = plain_json([run_document(run) for run in moved])
-    within = (await visitor.room.desk.rules.everywhere_within()).total_seconds()
-    return {
-        "switches": await _held(visitor), "runs": runs, "withdrawn": withdrawn.requests, "everywhere_within": within,
-    }  # fmt: skip
+    return {"switches": await _held(visitor), "runs": runs, "withdrawn": withdrawn.requests}
 
 
 async def _held(visitor: Visitor) -> list[dict[str, Any]]:

@@ -7,11 +7,9 @@ from datetime import datetime
 
 from assentry.core.briefing import Briefing, Difference, OptionLine, brief
 from assentry.core.canonical import restore
-from assentry.core.likeness import Bound, Likeness, likeness_of
 from assentry.core.request import Kind, Request, Review, State
 from assentry.core.run import Run
-from assentry.core.text import ago, counted, span
-from assentry.errors import InvalidDecision
+from assentry.core.text import ago, span
 from assentry.server.looks.forms import Field, form_for
 from assentry.server.looks.values import Look, Sources, any_folded, arguments, opened, value_look
 from assentry.telling.background import Background, Ways, first_parts
@@ -20,7 +18,6 @@ from assentry.telling.told import SHAPES, Part, Tone
 
 WAYS = Ways("a", "r", "p", "g", "d", "s", "every round is on the page of the request it revises")
 
-_PLANNED = 6
 _WORDS = {"safe": "Safe", "risky": "Risky", "dangerous": "Dangerous", "critical": "Critical"}
 
 
@@ -99,20 +96,14 @@ class CardLook:
     is_pending: bool
     given: int
     may_allow: bool
-    limits: tuple[Bound, ...]
-    """Of what is like it."""
-    open: tuple[str, ...]
-    """Its arguments that no limit is about."""
-    not_like: str
-    """Why nothing can be said to be like it; empty where it can."""
     alike: int
     """How many others wait that may be decided together with this one."""
 
 
 def mark_of(card: Briefing) -> Mark:
     """The mark of a card."""
-    if card.kind is not Kind.ACTION:
-        return Mark("?", "Tools" if card.kind is Kind.TOOLS else "Question", "ask")
+    if card.kind is Kind.QUESTION:
+        return Mark("?", "Question", "ask")
     return Mark(SHAPES[card.risk], _WORDS[str(card.risk)], str(card.risk))
 
 
@@ -138,7 +129,6 @@ def card_look(
     args = arguments(card.args, sources) if card.question is None else opened(arguments(card.shown, sources))
     args = opened(args) if whole else args
     options = tuple(_option(line, whole) for line in card.options)
-    limits, not_like = _limits(request) if may_allow and card.question is None else (Likeness(()), "")
     last = next((each for each in similar if each.word in ("approve", "modify", "choose")), None)
     return CardLook(
         card=card,
@@ -156,7 +146,7 @@ def card_look(
         run=about.run,
         run_words=_run_words(about.run, now),
         steps=tuple(_step(each, now, each.id == request.id) for each in steps),
-        planned=_planned(about.run) if about.run is not None else (),
+        planned=tuple(each.says for each in about.run.plan if not each.done)[:6] if about.run is not None else (),
         before=tuple(_before(each, now) for each in similar),
         since_last=_since(last, request),
         last_code=last.code if last is not None else "",
@@ -171,26 +161,9 @@ def card_look(
         is_question=card.question is not None,
         is_pending=card.state is State.PENDING,
         may_allow=may_allow,
-        limits=limits.bounds,
-        open=limits.open,
-        not_like=not_like,
         alike=alike,
         given=sum(vote.word in ("approve", "modify", "choose") for vote in card.votes),
     )
-
-
-def _planned(run: Run) -> tuple[str, ...]:
-    """What the agent still plans; of much, what comes first."""
-    left = [each.says for each in run.plan if not each.done]
-    more = (f"… and {counted(len(left) - _PLANNED, 'more step')}",) if len(left) > _PLANNED else ()
-    return (*left[:_PLANNED], *more)
-
-
-def _limits(request: Request) -> tuple[Likeness, str]:
-    try:
-        return likeness_of(request.candidate.action, request.candidate.assessment), ""
-    except InvalidDecision as problem:
-        return Likeness(()), str(problem)
 
 
 def _likeness(request: Request, why_not: str) -> str:
@@ -230,7 +203,7 @@ def _run_words(run: Run | None, now: datetime) -> dict[str, str]:
 
 def step_mark(request: Request) -> Mark:
     """The mark of a step."""
-    if request.ask.kind is not Kind.ACTION:
+    if request.ask.kind is Kind.QUESTION:
         return Mark("?", "Question", "ask")
     risk = request.candidate.assessment.risk
     return Mark(SHAPES[risk], _WORDS[str(risk)], str(risk))

@@ -7,7 +7,7 @@ from typing import Any
 
 from assentry.core.action import Json
 from assentry.core.request import Request
-from assentry.core.text import shortened, visible
+from assentry.core.text import visible
 from assentry.errors import InvalidDecision
 from assentry.telling.plain import as_json
 
@@ -49,13 +49,13 @@ def form_for(request: Request, args: Mapping[str, Json]) -> tuple[Field, ...]:
 def _field(request: Request, name: str, args: Mapping[str, Json], about: Any, required: bool) -> Field:
     about = about if isinstance(about, Mapping) else {}
     value, label = args.get(name), visible(name, lines=False)
-    hint = shortened(visible(str(about.get("description", "")), lines=False), 200)
+    hint = visible(str(about.get("description", "")), lines=False)[:200]
     hint = hint if request.candidate.action.trusted or not hint else f"the agent says: {hint}"
     sealed = isinstance(value, str) and value in request.sealed
     if sealed or _hides_a_secret(request, value):
         return Field(name, label, "line", "sealed; it stays as it is", hint="a secret", locked=True)
     if "const" in about and name in args:
-        shown = shortened(visible(as_json(value), lines=False), 200)
+        shown = visible(as_json(value), lines=False)[:200]
         return Field(name, label, "line", shown, hint="cannot be changed", locked=True)
     choices = about.get("enum")
     given = name in args

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from assentry.core.action import Json
-from assentry.core.text import shortened, visible
+from assentry.core.text import visible
 from assentry.telling.plain import as_json
 
 LONG_TEXT, LONG_LINES, LONG_LIST = 1_200, 24, 12
@@ -74,7 +74,7 @@ class Sources:
             return "from your request", True
         for source, said, trusted in self.observed:
             if text in said:
-                return f"from what {shortened(visible(source, lines=False), 60)} returned", trusted
+                return f"from what {visible(source, lines=False)[:60]} returned", trusted
         return "", False
 
 
@@ -185,20 +185,15 @@ def _long(form: str, shown: str, pieces: tuple[tuple[str, str], ...] = ()) -> Lo
 def _fields(value: Mapping[str, Json], sources: Sources, room: _Room, depth: int) -> Look:
     parts = _named_looks(value, sources, room, depth + 1)
     folded = len(value) > LONG_LIST * 2
-    first = _first_of([part.name for part in parts[:5]], len(parts)) if folded else ""
+    first = ", ".join(part.name for part in parts[:5]) if folded else ""
     return Look("fields", parts=parts, folded=folded, first=first, count=len(value))
-
-
-def _first_of(shown: list[str], count: int) -> str:
-    more = f", … and {count - len(shown):,} more" if count > len(shown) else ""
-    return ", ".join(shown) + more
 
 
 def _items(items: list[Json], name: str, sources: Sources, room: _Room, depth: int) -> Look:
     drawn = room.take(len(items))
     parts = tuple(_look(item, name, sources, room, depth + 1) for item in items[:drawn])
     folded = len(items) > LONG_LIST
-    first = _first_of([shortened(part.text, 60) or part.form for part in parts[:3]], len(items)) if folded else ""
+    first = ", ".join(part.text[:60] or part.form for part in parts[:3]) if folded else ""
     if drawn < len(items):
         parts = (*parts, _rest(items[drawn:]))
     return Look("list", parts=parts, folded=folded, first=first, count=len(items))

@@ -18,7 +18,6 @@ from assentry.core.canonical import restore
 from assentry.core.decision import Opinion
 from assentry.core.request import Request as Asked
 from assentry.core.text import shortened, visible
-from assentry.core.vouching import is_card, on_card
 from assentry.engine.threads import in_thread
 from assentry.errors import AssentryError, CallerGone, ConfirmationNeeded, InvalidDecision
 from assentry.server.alike import those_like
@@ -237,10 +236,6 @@ def _said(word: str, found: Asked, form: FormData) -> Said:
 
 def _answer(found: Asked, text: Mapping[str, str]) -> Json:
     """Text, unless the question wants something else."""
-    if is_card(found):
-        if text.get("all") == "yes":
-            return [each["digest"] for each in on_card(found)]
-        return [value for name, value in text.items() if name.startswith("tool.")]
     question, choice, typed = found.ask.question, text.get("choice", ""), text.get("answer", "")
     if question is not None and choice.isascii() and choice.isdigit() and len(choice) < 6:
         return dict(enumerate(question.choices, 1)).get(int(choice), "")

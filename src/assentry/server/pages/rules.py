@@ -13,8 +13,7 @@ from assentry.core.authority import may_change
 from assentry.core.canonical import canonical, restore
 from assentry.core.explain import Explanation, explain
 from assentry.core.grant import Grant
-from assentry.core.judge import why_void
-from assentry.core.policy import Policy, Rule
+from assentry.core.policy import Rule
 from assentry.core.policy_file import stored_warnings
 from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.situation import Situation
@@ -28,7 +27,7 @@ from assentry.ports import Filter, StoredPolicy
 from assentry.server.pages.frame import page, person_or_door
 from assentry.server.visitors import Operator, Visitor
 from assentry.telling.differing import line_changes
-from assentry.telling.standing import everywhere_words, grant_use, grant_what
+from assentry.telling.standing import grant_use, grant_what
 from assentry.telling.waiting_policies import WaitingPolicy, waiting_policy
 
 router = APIRouter()
@@ -54,8 +53,6 @@ class GrantRow:
     says: str
     used: str
     left: str
-    void: str
-    """Why it does not count by the active policy; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +86,12 @@ async def policy(request: Request, action: str = "", args: str = "", agent: str 
             complaint = str(problem)
     now = await desk.store.now()
     proposals = [_proposal(visitor, each, active) for each in await _waiting(visitor)]
-    grants = [_grant(loaded, each, now) for each in await desk.store.grants(visitor.room.name)]
+    grants = [_grant(each, now) for each in await desk.store.grants(visitor.room.name)]
     warned = await in_thread(stored_warnings, active.text, active.version) if active is not None else ()
     return await page(
         request, "policy", visitor,
         rows=rows, active=active, policy=loaded, looked_at=looked_at, others=others, found=found, complaint=complaint,
         asked={"action": action, "args": args, "agent": agent}, grants=grants, warnings=warned,
-        everywhere_words=everywhere_words(await desk.rules.everywhere_within()),
         versions=await desk.store.policies(visitor.room.name, limit=10), proposals=proposals,
     )  # fmt: skip
 
@@ -171,6 +167,5 @@ async def _explained(visitor: Visitor, action: str, args: str, agent: str) -> Ex
     return explain(judgement.policy, call, assessment, Situation(agent=context.agent, grants=judgement.grants), now)
 
 
-def _grant(policy: Policy, grant: Grant, now: datetime) -> GrantRow:
-    void = why_void(policy, grant) or ""
-    return GrantRow(grant, grant_what(grant), grant_use(grant), span(grant.expires_at - now), void)
+def _grant(grant: Grant, now: datetime) -> GrantRow:
+    return GrantRow(grant, grant_what(grant), grant_use(grant), span(grant.expires_at - now))

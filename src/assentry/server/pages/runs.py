@@ -16,7 +16,6 @@ from assentry.server.looks.card import tone_class
 from assentry.server.pages.frame import page, person_or_door
 from assentry.server.visitors import Person, Visitor
 from assentry.telling.run_words import TONES, cut, standing
-from assentry.telling.standing import everywhere_words
 from assentry.telling.timeline import timeline
 from assentry.telling.told import Tone
 
@@ -129,7 +128,6 @@ async def _switches(
         request, "stop", visitor, status=status,
         switches=set_now, everything=EVERYTHING, agent=agent, unsure=unsure, reason=reason, complaint=complaint,
         agents=sorted(await _agents(visitor) - held),
-        everywhere_words=everywhere_words(await visitor.room.desk.rules.everywhere_within()),
     )  # fmt: skip
 
 

@@ -6,24 +6,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
-from starlette.datastructures import FormData
 
 from assentry.core.authority import may_change
 from assentry.core.briefing import brief
-from assentry.core.grant import Terms
+from assentry.core.grant import Terms, why_not
 from assentry.core.request import Request as Asked
 from assentry.core.request import State
 from assentry.errors import InvalidDecision, NotAllowed, PolicyError
+from assentry.ports import Filter
 from assentry.server.deciding import Said
 from assentry.server.pages.frame import page
 from assentry.server.pages.inbox import again
 from assentry.server.pages.listing import kept_query
-from assentry.server.similar import allow, like, limits_of, preview_of
-from assentry.server.visitors import Person, Visitor, premises_of
+from assentry.server.similar import allow, hypothetical, like
+from assentry.server.visitors import Person, Visitor
 
 router = APIRouter()
 
 Short = Annotated[str, Form(max_length=200)]
+_LOOKED_AT = 200
 _MOST_USES, _MOST_HOURS = 1_000, 24 * 30
 _HOUR = timedelta(hours=1)
 
@@ -41,17 +42,20 @@ async def preview(
 ) -> Response:
     """What the permission would say, and which of the latest requests it would have covered. Nothing is changed."""
     found = await _found(visitor, code)
-    form = await request.form()
     try:
-        terms, wide = _terms(uses, hours, budget, condition), _dropped(found, form)
-        seen = await preview_of(premises_of(request).aside, visitor, found, terms, wide)
+        terms = like(found, _terms(uses, hours, budget, condition))
+        grant, now = await hypothetical(visitor, terms)
     except (InvalidDecision, PolicyError) as problem:
-        return await again(request, visitor, found, "grant", str(problem), form)
-    card = brief(found, await visitor.room.desk.store.now())
+        return await again(request, visitor, found, "grant", str(problem), await request.form())
+    action, card = found.candidate.action, brief(found, now)
+    latest = await visitor.room.desk.inbox.page(Filter(agent=found.ask.agent), limit=_LOOKED_AT)
+    same = [each for each in latest.requests if each.candidate.action.name == action.name]
+    covered = [each for each in same if why_not(grant, each.candidate.action, each.candidate.assessment, now) is None]
     return await page(
         request, "similar", visitor,
-        card=card, terms=terms, grant=seen.grant, seen=seen, hours=terms.life // _HOUR, digest=seen_digest,
-        query=kept_query(request.query_params), more=card.needs - len(card.votes) - 1,
+        card=card, terms=terms, hours=terms.life // _HOUR, covered=covered[:20], count=len(covered),
+        looked_at=len(same), misses=why_not(grant, action, found.candidate.assessment, now) or "",
+        digest=seen_digest, query=kept_query(request.query_params), more=card.needs - len(card.votes) - 1,
     )  # fmt: skip
 
 
@@ -69,8 +73,7 @@ async def given(
     """This one is approved, and then what is similar is allowed, if nobody else has to approve it."""
     found = await _found(visitor, code)
     try:
-        wide = _dropped(found, await request.form())
-        terms = like(found, _terms(uses, hours, budget, condition), wide)
+        terms = like(found, _terms(uses, hours, budget, condition))
         made = await allow(visitor, found, Said("approve", seen_digest=seen_digest), terms)
     except (InvalidDecision, PolicyError) as problem:
         return await again(request, visitor, found, "grant", str(problem), await request.form())
@@ -88,13 +91,6 @@ async def _found(visitor: Visitor, code: str) -> Asked:
     if found.state is not State.PENDING:
         raise InvalidDecision("this request is already decided; create the permission with `assentry grants give`")
     return found
-
-
-def _dropped(found: Asked, form: FormData) -> list[str]:
-    """The limits that were shown and are not ticked any more; a form that showed none drops none."""
-    if "limits" not in form:
-        return []
-    return [each.name for each in limits_of(found).bounds if f"limit:{each.name}" not in form]
 
 
 def _terms(uses: str, hours: str, budget: str, condition: str) -> Terms:

@@ -61,7 +61,7 @@ class Changes:
 
     async def _made(self, attempt: Attempt, hint: Request | None) -> Change | None:
         try:
-            if not attempt.grants and attempt.run is None and not attempt.exclusive:
+            if not attempt.grants and attempt.run is None:
                 return await self._unlocked(attempt, hint)
         except NeedsLocks:
             pass
@@ -186,8 +186,6 @@ def prepared(attempt: Attempt, view: View, *, trusted: bool) -> Made | None:
             return None
         raise Outdated
     if change.grants or change.run is not None or change.switch is not None or change.credentials or change.proposal:
-        raise NeedsLocks
-    if change.tools:
         raise NeedsLocks
     guard = (LONG_AGO, FAR) if view.request is None else guard_of(view.request, view.now)
     attempt.made = change

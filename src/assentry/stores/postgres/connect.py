@@ -91,12 +91,6 @@ SELECT quote_ident(current_user), quote_ident(current_database()), to_regnamespa
 """Who we are and where, and whether our schema is there."""
 
 
-_ALIVE = {
-    "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "15000",
-}  # fmt: skip
-"""After how long a server that was cut off is given up on: silent for 25 s, or 15 s with something on its way to it."""
-
-
 class Unreachable(StoreError):
     """No connection can be made."""
 
@@ -225,8 +219,6 @@ class Connector:
         parts = conninfo_to_dict(self._url)
         parts["options"] = f"{parts.get('options') or ''} {options}".strip()
         parts.setdefault("connect_timeout", "10")
-        for name, value in _ALIVE.items():
-            parts.setdefault(name, value)
         parts.setdefault("application_name", "assentry")
         try:
             connection = psycopg.connect(make_conninfo("", **parts), autocommit=True, prepare_threshold=0)

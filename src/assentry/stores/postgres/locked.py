@@ -49,7 +49,6 @@ class Attempt:
     awaiting: Sequence[str] = ()
     agent: str = ""
     policy: int | None = None
-    exclusive: bool = False
     lost: dict[str, Change] = field(default_factory=dict)
     made: Change | None = None
     """The last change that was tried."""
@@ -111,13 +110,11 @@ def _make(attempt: Attempt, link: Link, connection: Connection) -> Change | None
     locked = attempt.request_id or next((lost.request.id for lost in attempt.lost.values() if lost.request), None)
     row, held = None, []
     connection.execute("BEGIN")
-    # Before any row is locked, so that nobody who changes the rules waits for a row that somebody behind it has.
-    if attempt.exclusive:
-        connection.execute(SQL["lock_policy"], {"workspace": workspace}, prepare=True)
-    if attempt.policy is not None or (attempt.agent and not attempt.exclusive):
+    if attempt.policy is not None:
+        # Before any row is locked, so that nobody who changes the policy waits for a row that somebody behind it has.
         shared = {"workspace": workspace}
         ((version,),) = connection.execute(SQL["share_policy"], shared, prepare=True).fetchall()
-        if attempt.policy is not None and version != attempt.policy and not attempt.lost:
+        if version != attempt.policy and not attempt.lost:
             raise PolicyMoved(attempt.policy)
     if locked is not None:
         key = {"workspace": workspace, "id": locked}
@@ -157,7 +154,6 @@ def _write(attempt: Attempt, connection: Connection, change: Change) -> None:
     _put_grants(connection, attempt.workspace, change.grants)
     _put_run(connection, attempt.workspace, change)
     _put_switch(connection, change)
-    _put_tools(connection, change)
     _put_credentials(connection, change)
     if change.proposal is not None:
         put_proposal(connection, change.proposal)
@@ -223,16 +219,6 @@ def _put_switch(connection: Connection, change: Change) -> None:
         raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
     notice = {"notice": f"{switch.workspace} switch:set {switch.version}"}
     connection.execute(SQL["notify"], notice, prepare=True)
-
-
-def _put_tools(connection: Connection, change: Change) -> None:
-    # In one order for everybody, so that two who decide about the same tools do not wait for each other.
-    for tool in sorted(change.tools, key=lambda each: each.key):
-        name, row = rows.tool_write(tool)
-        if connection.execute(SQL[name], row, prepare=True).rowcount != 1 and tool.version > 1:
-            raise rows.stale_tool()
-    for workspace in {tool.workspace for tool in change.tools}:
-        connection.execute(SQL["notify"], {"notice": f"{workspace} tools:set 1"}, prepare=True)
 
 
 def _put_credentials(connection: Connection, change: Change) -> None:

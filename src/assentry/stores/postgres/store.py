@@ -111,8 +111,6 @@ class Room:
 class PostgresStore(RunReads):
     """State, entries and wake-ups in the database at `url`."""
 
-    _when = staticmethod(when)
-
     def __init__(self, url: str, *, busy_seconds: float = 5.0, hands: int = 4, writers: int = 2) -> None:
         self._url, self._busy_seconds, self._hands, self._writers = url, busy_seconds, hands, writers
         self._address = address(url)
@@ -159,13 +157,11 @@ class PostgresStore(RunReads):
         awaiting: Sequence[str] = (),
         agent: str = "",
         policy: int | None = None,
-        exclusive: bool = False,
     ) -> Change | None:
         room = self._entered()
         if not room.connector.opened:
             await self._errand(Link.connection)
-        attempt = Attempt(workspace, request_id, step, grants, run, awaiting, agent, policy, exclusive)
-        return await room.changes.make(attempt, hint)
+        return await room.changes.make(Attempt(workspace, request_id, step, grants, run, awaiting, agent, policy), hint)
 
     async def request(self, workspace: str, request_id: str) -> Request | None:
         found = await self._requests("read_request", {"workspace": workspace, "id": rows.column(request_id)})
@@ -346,12 +342,11 @@ class PostgresStore(RunReads):
             for ask, body, key, _ in found:
                 request = rows.read_request(rows.read_ask(ask, key), body)
                 if request.undo_until is None or request.undo_until <= now:
-                    change = purged(request, now)
-                    assert change.request is not None  # noqa: S101  a purge is about a request
-                    connection.execute(SQL["purge_ask"], rows.all_columns(change.request, when))
-                    write = change_write(workspace, change)
+                    stub = purged(request)
+                    connection.execute(SQL["purge_ask"], rows.all_columns(stub, when))
+                    write = change_write(workspace, Change(stub))
                     connection.execute(SQL["commit"], changes_text(write), prepare=True)
-                    news[request.id] = change.request.version
+                    news[stub.id] = stub.version
             if news:
                 _log(connection, workspace, entry(len(news), now))
             return news, found
@@ -378,11 +373,6 @@ class PostgresStore(RunReads):
                 self._notices = tuple(other for other in self._notices if other is not notice)
 
         return stop
-
-    @property
-    def hears(self) -> bool:
-        room = self._room
-        return not self._notices or (room is not None and room.listener is not None and room.listener.hears)
 
     async def backup(self, target: str) -> None:
         raise StoreError(

@@ -50,17 +50,19 @@ def change_write(
     the active one.
     """
     request = change.request
+    entries = entry_rows(workspace, change.entries)
     if request is None:
-        return Write({"entries": entry_rows(workspace, rows.stamped(change, None))}, (workspace, ""), {})
+        return Write({"entries": entries}, (workspace, ""), {})
     if request.ask.workspace != workspace:
         raise StoreError("a change belongs to another workspace than the one it was made in; report this")
     token = secrets.token_hex(8)
     notice = f"{workspace} {request.id} {request.version}"
-    row = (rows.all_columns if change.new else rows.moving_columns)(request, when)
-    written: rows.Row = {"entries": entry_rows(workspace, rows.stamped(change, row)), "notice": notice}
+    written: rows.Row = {"entries": entries, "notice": notice}
     if change.new:
+        row = rows.all_columns(request, when)
         written["title"], written["ask"] = row.pop("title"), row.pop("ask")
     else:
+        row = rows.moving_columns(request, when)
         written["not_before"], written["before"] = guard
     if agent:
         written["agent"] = rows.column(agent)
@@ -102,8 +104,6 @@ def news_of(change: Change) -> dict[str, int]:
         news[f"run:{change.run.id}"] = change.run.version
     if change.switch is not None:
         news["switch:set"] = change.switch.version
-    if change.tools:
-        news["tools:set"] = 1
     for credential in change.credentials:
         if credential.is_proof:
             news["identity:set"] = credential.version

@@ -70,8 +70,6 @@ Notice = Callable[[Mapping[str, int] | None], None]
 class SqliteStore(RunReads):
     """State, entries and wake-ups in the file at `path`, which is created, private, on first use."""
 
-    _when = staticmethod(micros)
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -138,7 +136,6 @@ class SqliteStore(RunReads):
         awaiting: Sequence[str] = (),  # noqa: ARG002  one writes at a time
         agent: str = "",
         policy: int | None = None,
-        exclusive: bool = False,  # noqa: ARG002  one writes at a time
     ) -> Change | None:
         change: Change | None = await self._write(
             lambda transaction: transaction.transact(workspace, request_id, step, grants, run, agent, policy)
@@ -329,7 +326,7 @@ class SqliteStore(RunReads):
             for ask, body, key, _ in found:
                 request = rows.read_request(rows.read_ask(ask, key), body)
                 if request.undo_until is None or request.undo_until <= now:
-                    transaction.purge(purged(request, now))
+                    transaction.purge(purged(request))
                     count += 1
             if count:
                 transaction.append((entry(count, now),))
@@ -355,11 +352,6 @@ class SqliteStore(RunReads):
                 self._notices = tuple(other for other in self._notices if other is not notice)
 
         return stop
-
-    @property
-    def hears(self) -> bool:
-        watcher = self._watcher
-        return not self._notices or (watcher is not None and watcher.hears)
 
     async def backup(self, target: str) -> None:
         goal = self._path.parent / target
@@ -435,8 +427,6 @@ class SqliteStore(RunReads):
                 self._readers = readers(self._path, self._busy_seconds, self._writer, self._reader_count)
                 self._glance = Glance(self._path, self._writer)
                 self._watcher = None
-                if self._notices:
-                    self._watcher = Watcher(self._path, self._busy_seconds, self._tell, self._writer)
                 atexit.register(_finish, weakref.ref(self._writer))
             return self._writer
 

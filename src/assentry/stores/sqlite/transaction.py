@@ -15,7 +15,6 @@ from assentry.core.policy_proposal import PolicyProposal
 from assentry.core.request import Request
 from assentry.core.run import Run, RunState
 from assentry.core.switch import EVERYTHING, Switch
-from assentry.core.vouching import OfferedTool
 from assentry.errors import Conflict, DuplicateStep, PolicyMoved, StaleRequest, StoreError
 from assentry.ports import Step, View
 from assentry.stores import rows
@@ -100,14 +99,12 @@ class Transaction:
     def write(self, workspace: str, change: Change) -> None:
         """The change is part of this transaction."""
         # What cannot be written is found out before anything is.
-        request, row = change.request, None
+        entries = [rows.entry_columns(entry, micros) for entry in change.entries]
+        request = change.request
         if request is not None:
-            row = (rows.all_columns if change.new else rows.moving_columns)(request, micros)
-        entries = [rows.entry_columns(entry, micros) for entry in rows.stamped(change, row)]
-        if request is not None and row is not None:
             if request.ask.workspace != workspace:
                 raise StoreError("a change belongs to another workspace than the one it was made in; report this")
-            self._insert(request, row) if change.new else self._update(request, row)
+            self._insert(request) if change.new else self._update(request)
             self.news[request.ask.id] = request.version
         for grant in change.grants:
             self._put_grant(grant)
@@ -117,8 +114,6 @@ class Transaction:
             self._put_run(change.run, new=change.new_run, snapshot=change.snapshot)
         if change.switch is not None:
             self._put_switch(change.switch)
-        for tool in change.tools:
-            self._put_tool(tool)
         for credential in change.credentials:
             self._put_credential(credential)
         if change.proposal is not None:
@@ -189,7 +184,8 @@ class Transaction:
         self.first_entry = self.first_entry or self.last_entry
         self.dirty = True
 
-    def _insert(self, request: Request, row: rows.Row) -> None:
+    def _insert(self, request: Request) -> None:
+        row = rows.all_columns(request, micros)
         try:
             self.execute("insert_request", row)
         except apsw.ConstraintError:
@@ -217,7 +213,8 @@ class Transaction:
             request_id=found.id, code=found.code, state=str(found.state),
         )  # fmt: skip
 
-    def _update(self, request: Request, row: rows.Row) -> None:
+    def _update(self, request: Request) -> None:
+        row = rows.moving_columns(request, micros)
         try:
             self.execute("update_request", row)
         except apsw.ConstraintError:
@@ -241,15 +238,14 @@ class Transaction:
             # Its ask was read anew meanwhile, or is no longer kept: what is known of the request is out of date.
             self._requests.pop(key, None)
 
-    def purge(self, change: Change) -> None:
+    def purge(self, stub: Request) -> None:
         """The request is replaced by what remains of it, its payload overwritten."""
-        stub = change.request
-        assert stub is not None  # noqa: S101  a purge is about a request
         row = rows.all_columns(stub, micros)
         self.execute("purge_ask", {name: row[name] for name in ("workspace", "id", "title", "ask")})
         self._asks.forget(stub.workspace, stub.id)
         self._requests.pop((stub.workspace, stub.id), None)
-        self.write(stub.workspace, change)
+        self._update(stub)
+        self.news[stub.id] = stub.version
 
     def _put_switch(self, switch: Switch) -> None:
         self.execute("put_switch", rows.switch_columns(switch))
@@ -257,14 +253,6 @@ class Transaction:
         if self.connection.changes() != 1:
             raise StaleRequest("the switch was set by somebody else just now", request_id="", code="", state="")
         self.news[rows.notice_key("switch", switch.agent)] = switch.version
-
-    def _put_tool(self, tool: OfferedTool) -> None:
-        name, row = rows.tool_write(tool)
-        self.execute(name, row)
-        if tool.version > 1 and self.connection.changes() != 1:
-            raise rows.stale_tool()
-        self.news[rows.notice_key("tools", tool.source)] = tool.version
-        self.dirty = True
 
     def _put_credential(self, credential: Credential) -> None:
         name = "insert_credential" if credential.version == 1 else "update_credential"

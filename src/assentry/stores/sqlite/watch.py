@@ -33,15 +33,9 @@ class Watcher:
     ) -> None:
         self._path, self._busy_seconds, self._tell, self._writer = path, busy_seconds, tell, writer
         self._last = -1
-        self._hears = False
         self._alarm = alarm()
         self.thread = threading.Thread(target=self._run, name=f"assentry-watcher {path.name}", daemon=True)
         self.thread.start()
-
-    @property
-    def hears(self) -> bool:
-        """Commits in other processes are noticed now."""
-        return self._hears and self.thread.is_alive()
 
     def committed_here(self, first: int, last: int) -> None:
         """The entries from `first` to `last` are our own; if nobody else wrote in between, all up to `last` is known.
@@ -57,28 +51,19 @@ class Watcher:
     def _run(self) -> None:
         self._writer.ready.wait()
         try:
-            while self._writer.failure is None:
-                try:
-                    return self._watch()
-                except (AssentryError, apsw.Error, OSError):
-                    self._hears = False
-                    if self._writer.is_ending:
-                        return None  # the store was closed before anybody could watch it
-                    log.exception("changes made by other processes are not noticed; trying again")
-                if not self._alarm.wait():
-                    return None
-        except OSError:
+            if self._writer.failure is None:
+                self._watch()
+        except (AssentryError, apsw.Error, OSError):
+            if self._writer.is_ending:
+                return  # the store was closed before anybody could watch it
             log.exception("changes made by other processes will not be noticed")
         finally:
-            self._hears = False
             self._alarm.close()
-        return None
 
     def _watch(self) -> None:
         with closing(open_reader(self._path, self._busy_seconds)) as connection:
             self._alarm.begin(self._writer.wake, connection)
             self._last = fetch(connection, SQL["last_entry"], {})[0][0]
-            self._hears = True
             # Whatever was committed before this point was not heard of here.
             self._tell(None)
             while self._alarm.wait():

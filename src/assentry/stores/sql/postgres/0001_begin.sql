@@ -196,20 +196,6 @@ CREATE TABLE switches (
     PRIMARY KEY (workspace, agent)
 );
 
--- What agents and servers offer, one row for each definition, and what people said of it.
-CREATE TABLE tools (
-    workspace text COLLATE "C" NOT NULL,
-    source text COLLATE "C" NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    digest text COLLATE "C" NOT NULL,
-    version bigint NOT NULL,
-    state text NOT NULL,
-    body text NOT NULL,
-    PRIMARY KEY (workspace, source, name, digest)
-);
-
-CREATE INDEX tools_vouched ON tools (workspace, source, name, digest) WHERE state = 'vouched';
-
 -- Processes that wait for requests which nothing but they can find again, and until when each is known to live.
 CREATE TABLE callers (
     workspace text COLLATE "C" NOT NULL,
@@ -235,8 +221,8 @@ CREATE TABLE credentials (
 CREATE INDEX credentials_holder ON credentials (workspace, kind, holder, id);
 CREATE INDEX credentials_expiry ON credentials (workspace, expires_at) WHERE kind IN ('session', 'link', 'challenge', 'reply');
 
--- The version of the active policy, which stays the active one until this transaction ends, as do the switches and what
--- was revoked: whoever changes those takes the exclusive lock. VOLATILE, so that the version is read after the lock was waited for, and not before.
+-- The version of the active policy, which stays the active one until this transaction ends: whoever applies another
+-- takes the exclusive lock. VOLATILE, so that the version is read after the lock was waited for, and not before.
 CREATE FUNCTION assentry_policy(workspace_ text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
 BEGIN
@@ -249,7 +235,7 @@ $$;
 -- A new request is inserted, or the whole group fails. One that moves does so only from the version the change was
 -- made from, and only while the clock is where the step believed it to be. What names an agent takes effect only while
 -- no switch stops that agent; what names a policy, only while that is the active one. Entries and notice follow only then.
--- The locks on policies, which hold switches and grants still as well, are taken before any row is locked.
+-- The locks on policies are taken before any row is locked.
 -- The entries' ids are drawn after the row is locked, so entries of one request are numbered in commit order.
 CREATE FUNCTION assentry_commit(changes jsonb, OUT done boolean[], OUT clock timestamptz)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -260,9 +246,7 @@ DECLARE
     active jsonb := '{}';
     place text;
 BEGIN
-    FOR place IN
-        SELECT DISTINCT c -> 'row' ->> 'workspace' FROM jsonb_array_elements(changes) c WHERE c ? 'policy' OR c ? 'agent' ORDER BY 1
-    LOOP
+    FOR place IN SELECT DISTINCT c -> 'row' ->> 'workspace' FROM jsonb_array_elements(changes) c WHERE c ? 'policy' ORDER BY 1 LOOP
         active := active || jsonb_build_object(place, assentry_policy(place));
     END LOOP;
     FOR change IN SELECT jsonb_array_elements(changes) LOOP

@@ -136,8 +136,7 @@ SELECT version, text, applied_by, applied_at FROM policies
 WHERE workspace = %(workspace)s ORDER BY version DESC LIMIT %(limit)s;
 
 -- name: lock_policy
--- Versions are dense: whoever applies one waits for whoever is applying another. Whoever stops somebody or revokes a
--- grant takes it, too: what was begun before commits first, and what begins later sees it.
+-- Versions are dense: whoever applies one waits for whoever is applying another.
 SELECT pg_advisory_xact_lock(pg_catalog.hashtextextended('assentry policy ' || %(workspace)s, 0::bigint));
 
 -- name: share_policy
@@ -309,25 +308,6 @@ VALUES (%(workspace)s, %(agent)s, %(version)s, %(body)s)
 ON CONFLICT (workspace, agent) DO UPDATE SET version = excluded.version, body = excluded.body
 WHERE switches.version = excluded.version - 1;
 
--- name: tools
-SELECT body, name FROM tools WHERE workspace = %(workspace)s ORDER BY source, name, digest;
-
--- name: tools_of
-SELECT body, name FROM tools WHERE workspace = %(workspace)s AND source = %(source)s ORDER BY name, digest;
-
--- name: vouched
-SELECT source, name, digest FROM tools WHERE workspace = %(workspace)s AND state = 'vouched';
-
--- name: insert_tool
-INSERT INTO tools (workspace, source, name, digest, version, state, body)
-VALUES (%(workspace)s, %(source)s, %(name)s, %(digest)s, %(version)s, %(state)s, %(body)s)
-ON CONFLICT DO NOTHING;
-
--- name: update_tool
-UPDATE tools SET version = %(version)s, state = %(state)s, body = %(body)s
-WHERE workspace = %(workspace)s AND source = %(source)s AND name = %(name)s AND digest = %(digest)s
-    AND version = %(version)s - 1;
-
 -- name: by_content
 SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
@@ -450,53 +430,3 @@ SELECT a.body, r.body, r.id FROM requests r JOIN asks a ON a.workspace = r.works
 WHERE r.workspace = %(workspace)s AND r.state IN ('pending', 'approved') AND strpos(r.body, %(caller)s) > 0
     AND r.id > %(after)s
 ORDER BY r.id LIMIT %(limit)s;
-
--- name: compared_requests
--- Each stored request with its entries, read at one instant.
-SELECT r.id, a.body, r.body, ARRAY(
-    SELECT e.text FROM entries e WHERE e.workspace = r.workspace AND e.subject = r.id ORDER BY e.id
-), r.state, r.urgency, r.gate, r.action, r.review, r.word, r.runnable, r.ended, r.purged, r.due_at,
-    r.callers, r.version, r.kind, r.agent, r.run, r.step, r.code, r.executor, a.title
-FROM requests r LEFT JOIN asks a ON a.workspace = r.workspace AND a.id = r.id
-WHERE r.workspace = %(workspace)s AND r.id > %(after)s ORDER BY r.id LIMIT %(limit)s;
-
--- name: compared_grants
-SELECT g.id, g.body, ARRAY(
-    SELECT e.text FROM entries e WHERE e.workspace = g.workspace AND e.subject = g.id ORDER BY e.id
-) FROM grants g WHERE g.workspace = %(workspace)s AND g.id > %(after)s ORDER BY g.id LIMIT %(limit)s;
-
--- name: compared_switches
-SELECT s.agent, s.body, ARRAY(
-    SELECT e.text FROM entries e
-    WHERE e.workspace = s.workspace AND e.subject = s.agent AND starts_with(e.kind, 'switch.') ORDER BY e.id
-) FROM switches s WHERE s.workspace = %(workspace)s AND s.agent > %(after)s ORDER BY s.agent LIMIT %(limit)s;
-
--- name: compared_policies
-SELECT p.version, p.text, ARRAY(
-    SELECT e.text FROM entries e
-    WHERE e.workspace = p.workspace AND e.subject = 'policy:' || p.version AND e.kind = 'policy.applied' ORDER BY e.id
-) FROM policies p WHERE p.workspace = %(workspace)s AND p.version > %(after)s::text::bigint
-ORDER BY p.version LIMIT %(limit)s;
-
--- name: compared_tools
--- The tools of each source with the entries about it.
-SELECT t.source, json_agg(json_build_array(t.name, t.digest, t.state)), ARRAY(
-    SELECT e.text FROM entries e
-    WHERE e.workspace = %(workspace)s AND e.subject = t.source AND starts_with(e.kind, 'tools.') ORDER BY e.id
-) FROM tools t WHERE t.workspace = %(workspace)s AND t.source > %(after)s
-GROUP BY t.source ORDER BY t.source LIMIT %(limit)s;
-
--- name: unrecorded
--- What the log says was stored and is not there any more.
-SELECT e.subject, min(e.kind) FROM entries e WHERE e.workspace = %(workspace)s AND e.subject > %(after)s AND (
-    (e.kind = 'request.asked' AND NOT EXISTS (
-        SELECT 1 FROM requests r WHERE r.workspace = e.workspace AND r.id = e.subject))
-    OR (e.kind = 'grant.given' AND NOT EXISTS (
-        SELECT 1 FROM grants g WHERE g.workspace = e.workspace AND g.id = e.subject))
-    OR (starts_with(e.kind, 'switch.') AND NOT EXISTS (
-        SELECT 1 FROM switches s WHERE s.workspace = e.workspace AND s.agent = e.subject))
-    OR (starts_with(e.kind, 'tools.') AND NOT EXISTS (
-        SELECT 1 FROM tools t WHERE t.workspace = e.workspace AND t.source = e.subject))
-    OR (e.kind = 'policy.applied' AND NOT EXISTS (
-        SELECT 1 FROM policies p WHERE p.workspace = e.workspace AND 'policy:' || p.version = e.subject))
-) GROUP BY e.subject ORDER BY e.subject LIMIT %(limit)s;

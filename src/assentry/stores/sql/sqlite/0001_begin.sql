@@ -219,20 +219,6 @@ CREATE TABLE switches (
     PRIMARY KEY (workspace, agent)
 ) STRICT, WITHOUT ROWID;
 
--- What agents and servers offer, one row for each definition, and what people said of it.
-CREATE TABLE tools (
-    workspace TEXT NOT NULL,
-    source TEXT NOT NULL,
-    name TEXT NOT NULL,
-    digest TEXT NOT NULL,
-    version INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (workspace, source, name, digest)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX tools_vouched ON tools (workspace, source, name, digest) WHERE state = 'vouched';
-
 -- Processes that wait for requests which nothing but they can find again, and until when each is known to live.
 CREATE TABLE callers (
     workspace TEXT NOT NULL,

@@ -300,25 +300,6 @@ VALUES (:workspace, :agent, :version, :body)
 ON CONFLICT (workspace, agent) DO UPDATE SET version = excluded.version, body = excluded.body
 WHERE switches.version = excluded.version - 1;
 
--- name: tools
-SELECT body, name FROM tools WHERE workspace = :workspace ORDER BY source, name, digest;
-
--- name: tools_of
-SELECT body, name FROM tools WHERE workspace = :workspace AND source = :source ORDER BY name, digest;
-
--- name: vouched
-SELECT source, name, digest FROM tools WHERE workspace = :workspace AND state = 'vouched';
-
--- name: insert_tool
-INSERT INTO tools (workspace, source, name, digest, version, state, body)
-VALUES (:workspace, :source, :name, :digest, :version, :state, :body)
-ON CONFLICT DO NOTHING;
-
--- name: update_tool
-UPDATE tools SET version = :version, state = :state, body = :body
-WHERE workspace = :workspace AND source = :source AND name = :name AND digest = :digest
-    AND version = :version - 1;
-
 -- name: by_content
 SELECT a.body, r.body, r.id FROM requests r
 JOIN asks a ON a.seq = r.seq
@@ -433,56 +414,3 @@ SELECT a.body, r.body, r.id FROM requests r JOIN asks a ON a.seq = r.seq
 WHERE r.workspace = :workspace AND r.state IN ('pending', 'approved') AND instr(r.body, :caller) > 0
     AND r.id > :after
 ORDER BY r.id LIMIT :limit;
-
--- name: compared_requests
--- Each stored request with its entries, read at one instant.
-SELECT r.id, a.body, r.body, (
-    SELECT json_group_array(f.text) FROM (
-        SELECT text FROM entries WHERE workspace = r.workspace AND subject = r.id ORDER BY idx
-    ) f
-), r.state, r.urgency, r.gate, r.action, r.review, r.word, r.runnable, r.ended, r.purged, r.due_at,
-    r.callers, r.version, r.kind, r.agent, r.run, r.step, r.code, r.executor, a.title
-FROM requests r LEFT JOIN asks a ON a.seq = r.seq
-WHERE r.workspace = :workspace AND r.id > :after ORDER BY r.id LIMIT :limit;
-
--- name: compared_grants
-SELECT g.id, g.body, (
-    SELECT json_group_array(f.text) FROM (
-        SELECT text FROM entries WHERE workspace = g.workspace AND subject = g.id ORDER BY idx
-    ) f
-) FROM grants g WHERE g.workspace = :workspace AND g.id > :after ORDER BY g.id LIMIT :limit;
-
--- name: compared_switches
-SELECT s.agent, s.body, (
-    SELECT json_group_array(f.text) FROM (
-        SELECT text FROM entries WHERE workspace = s.workspace AND subject = s.agent AND kind LIKE 'switch.%' ORDER BY idx
-    ) f
-) FROM switches s WHERE s.workspace = :workspace AND s.agent > :after ORDER BY s.agent LIMIT :limit;
-
--- name: compared_policies
-SELECT p.version, p.text, (
-    SELECT json_group_array(f.text) FROM (
-        SELECT text FROM entries
-        WHERE workspace = p.workspace AND subject = 'policy:' || p.version AND kind = 'policy.applied' ORDER BY idx
-    ) f
-) FROM policies p WHERE p.workspace = :workspace AND p.version > CAST(:after AS INTEGER) ORDER BY p.version LIMIT :limit;
-
--- name: compared_tools
--- The tools of each source with the entries about it.
-SELECT t.source, json_group_array(json_array(t.name, t.digest, t.state)), (
-    SELECT json_group_array(f.text) FROM (
-        SELECT text FROM entries WHERE workspace = t.workspace AND subject = t.source AND kind LIKE 'tools.%' ORDER BY idx
-    ) f
-) FROM tools t WHERE t.workspace = :workspace AND t.source > :after GROUP BY t.source ORDER BY t.source LIMIT :limit;
-
--- name: unrecorded
--- What the log says was stored and is not there any more.
-SELECT e.subject, min(e.kind) FROM entries e WHERE e.workspace = :workspace AND e.subject > :after AND (
-    (e.kind = 'request.asked' AND NOT EXISTS (SELECT 1 FROM requests WHERE workspace = e.workspace AND id = e.subject))
-    OR (e.kind = 'grant.given' AND NOT EXISTS (SELECT 1 FROM grants WHERE workspace = e.workspace AND id = e.subject))
-    OR (e.kind LIKE 'switch.%' AND NOT EXISTS (SELECT 1 FROM switches WHERE workspace = e.workspace AND agent = e.subject))
-    OR (e.kind LIKE 'tools.%' AND NOT EXISTS (SELECT 1 FROM tools WHERE workspace = e.workspace AND source = e.subject))
-    OR (e.kind = 'policy.applied' AND NOT EXISTS (
-        SELECT 1 FROM policies WHERE workspace = e.workspace AND 'policy:' || version = e.subject
-    ))
-) GROUP BY e.subject ORDER BY e.subject LIMIT :limit;
